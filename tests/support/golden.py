@@ -80,10 +80,10 @@ def harness(folder: Path, *arguments: object, code: int = 0) -> str:
 
 
 def python(folder: Path, code: str) -> Any:
-    """The JSON that a program prints in a fresh interpreter, run in `folder`."""
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+    """The JSON that a program prints, run as a file in `folder`: a class of a user has a source."""
+    (folder / "script.py").write_text(code)
+    options: dict[str, Any] = {"cwd": folder, "env": ENVIRONMENT, "capture_output": True, "text": True}
+    ended = subprocess.run([sys.executable, "script.py"], check=False, **options)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -248,8 +248,8 @@ def gpt4_regraded(folder: Path) -> Iterator[Record]:
 
 def gpt4_given(folder: Path) -> Iterator[Record]:
     """The pool of GPT-4 with its verdicts, scores, and the first 60 responses of each problem."""
-    selectors = f"selector=repexp+kmeans+gp-ucb+score+score:of=judge+score-dpp:of=rm+score-mmr:of=rm+{FREE}+{BY_ANSWER}"
-    selectors = selectors.replace("+score+", "+score:of=rm+")
+    by_score = "score:by=rm+score:by=judge+score-dpp:by=rm+score-mmr:by=rm"
+    selectors = f"selector=repexp+kmeans+gp-ucb+{by_score}+{FREE}+{BY_ANSWER}"
     pool = gpt4(folder, verdicts=True, problems=60, scores=True)
     return run(folder, *GAME24, "--pool", pool, "--n", 60, "--trials", 2, "--grid", selectors)
 
@@ -297,7 +297,7 @@ def select(folder: Path) -> Iterator[Record]:
     wanted: list[tuple[Any, ...]] = [(name, ()) for name in selectors]
     wanted += [(name, after) for name in selectors]
     wanted += [("repexp", own), ("repexp", (*own, *after)), ("repexp", (*own, "--no-centre")), ("kcenter", own)]
-    wanted += [("repexp", (*own, "--dim", 8, "--seed", 3)), ("score:of=judge", ()), ("score-mmr:of=rm", after)]
+    wanted += [("repexp", (*own, "--dim", 8, "--seed", 3)), ("score:by=judge", ()), ("score-mmr:by=rm", after)]
     wanted += [("repexp", states), ("repexp", (*states, *after)), ("majority", GAME24)]
     for name, options in wanted:
         printed = harness(folder, "select", "--pool", pool, "--selector", name, "-k", 8, "--yes", "--json", *options)
