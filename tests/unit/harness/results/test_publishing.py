@@ -38,7 +38,12 @@ def built_by(toy_registry):
 
 
 def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(built_by, tmp_path):
-    several = [built_by("shuffle"), built_by("twice"), cell(PROBLEMS, "shuffle"), failed_cell("short", "it ended")]
+    several = [
+        built_by("shuffle") | {"from": "0f3a"},
+        built_by("twice"),
+        cell(PROBLEMS, "shuffle"),
+        failed_cell("short", "it ended"),
+    ]
     paths = keep(tmp_path / "cells", *several, built_by("shuffle", seed=1))
     rows = publish([], tmp_path, tmp_path / "results", [TOY])
     assert sorted(row["file"] for row in rows) == sorted(
@@ -51,6 +56,8 @@ def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(built_by, tm
     assert older == "not tried: another version of it is installed here"
     assert len(list((tmp_path / "results" / "conformance").iterdir())) == 2
     assert validate([tmp_path / "results"]) == []
+    assert '"from"' in paths[0].read_text()
+    assert '"from"' not in (tmp_path / "results" / "colours" / paths[0].name).read_text()
     assert shown[paths[4].stem] == first
 
 
