@@ -25,7 +25,7 @@ from unittest import mock
 
 from harness import HarnessError
 from harness.jobs.options import RunConfig
-from harness.results import cells, provenance, stopping_times
+from harness.results import cells, stopping_times
 from harness.running import context, pipeline, until_correct
 from harness.system.progress import Progress
 from harness_plugins.pool_tools.jobs import inspect
@@ -151,7 +151,7 @@ def outcomes(folder: Path, cases: int, seed: int, damage: Callable = flip) -> Co
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(context, "load_registry", registry))
         patches.enter_context(mock.patch.object(context, "forget_components"))
-        patches.enter_context(mock.patch.object(provenance, "version", functools.cache(provenance.version)))
+        patches.enter_context(mock.patch.object(cells, "version", functools.cache(cells.version)))
         campaign, rng = Campaign(folder), random.Random(seed)
         return Counter(campaign.case(rng, damage) for _ in range(cases))
 
