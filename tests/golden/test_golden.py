@@ -6,6 +6,7 @@ import pytest
 from support import golden
 from support.golden import CASES, SHARED, continued_options, differences, machine, read
 from support.processes import harness_command, kill_when
+from threadpoolctl import threadpool_limits
 
 FAST = [pytest.param(case, id=name) for name, case in CASES.items() if not case.slow]
 SLOW = [pytest.param(case, id=name) for name, case in CASES.items() if case.slow]
@@ -34,18 +35,17 @@ def check_needs(case):
             pytest.skip(str(lacking))
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("case", FAST)
 def test_a_few_problems_come_out_as_before(case, tmp_path, monkeypatch, harness):
-    monkeypatch.setattr(
-        golden, "command", lambda folder, arguments: in_this_process(monkeypatch, harness, folder, arguments)
-    )
-    compare(case, case.records(tmp_path))
+    def in_this_process(folder, arguments):
+        monkeypatch.chdir(folder)
+        outcome = harness(*arguments)
+        return outcome.code, outcome.out, outcome.err
 
-
-def in_this_process(monkeypatch, harness, folder, arguments):
-    monkeypatch.chdir(folder)
-    outcome = harness(*arguments)
-    return outcome.code, outcome.out, outcome.err
+    monkeypatch.setattr(golden, "command", in_this_process)
+    with threadpool_limits(1):
+        compare(case, case.records(tmp_path))
 
 
 @pytest.mark.slow

@@ -279,9 +279,14 @@ def codegen_behaviour(folder: Path) -> Iterator[Record]:
 
 
 def smollm2(folder: Path) -> Iterator[Record]:
-    """A public model's responses to mathematics, with hidden states and likelihoods."""
-    options = ("--task", "gsm8k", "--data", SHARED / "tasks" / "gsm8k_test.jsonl", "--model", "smollm2-135m")
-    options += ("--limit", 4, "--n", 12, "--max-tokens", 96, "--trials", 2)
+    """A public model's responses to easy questions, with hidden states and likelihoods."""
+    sums = [(6, "times", 7, 42), (3, "plus", 9, 12), (8, "minus", 5, 3), (9, "times", 4, 36), (12, "plus", 30, 42)]
+    asked = [(f"What is {a} {by} {b}? Say the number.", str(result)) for a, by, b, result in sums]
+    asked.append(("How many days has a week? Say the number.", "7"))
+    lines = [{"id": f"q{i}", "prompt": prompt, "reference": number} for i, (prompt, number) in enumerate(asked)]
+    questions = _written(folder / "questions.jsonl", lines)
+    options = ("--task", f"own:file={questions.name},grader=number", "--model", "smollm2-135m")
+    options += ("--n", 16, "--max-tokens", 12, "--trials", 2)
     selectors = f"selector={COMPARED}+{FREE}+{BY_ANSWER}+{BY_LIKELIHOOD},embedder=hidden-mean+hidden-last"
     return run(folder, *options, "--grid", selectors)
 
@@ -421,7 +426,7 @@ CASES = {
         Case("gpt4-states", gpt4_states, needs=("shared",)),
         Case("codegen-given", codegen_given, needs=("shared",)),
         Case("codegen-behaviour", codegen_behaviour, needs=("shared", "sandbox")),
-        Case("smollm2", smollm2, needs=("shared", "smollm2")),
+        Case("smollm2", smollm2, needs=("smollm2",)),
         Case("select", select, needs=("shared",)),
         Case("door", door, needs=("shared",)),
         Case("verify", verify, needs=("shared",)),
