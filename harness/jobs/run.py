@@ -50,7 +50,7 @@ def run(
         maker.make(columns, plan.questions, lambda: _tell_audit(plan))
         for spec, orders in plan.orders.items():
             try:
-                row = maker.make([orders, *columns], plan.questions, partial(score, plan, orders))
+                row = maker.make([orders, plan.choices(orders), *columns], plan.questions, partial(score, plan, orders))
             except Damaged:  # the store's fault, not the selector's
                 raise
             except HarnessError as failure:
@@ -155,7 +155,7 @@ def _disputed(plan: Plan, question: Question, n: int | None) -> tuple[int, int]:
 def score(plan: Plan, orders: Orders) -> Row:
     """The row of a selector. Its cell, STORE/cells/KEY.json, is written unless it is there, made from these files."""
     about_cell, folder = _about(plan, orders), plan.store.root / "cells"
-    used = [orders, plan.verdicts, plan.choices, *_checked(plan)]
+    used = [orders, plan.verdicts, plan.choices(orders), *_checked(plan)]
     files = [[plan.store.required(column, each).name for column in used if column] for each in plan.questions]
     about_cell["from"] = digest([about_cell["labels"], files])
     key = cells.key_of({**about_cell, "problems": [{"id": storable(each.problem.id)} for each in plan.questions]})
@@ -194,7 +194,7 @@ def _checked(plan: Plan) -> list[Column]:
 def _entry(plan: Plan, orders: Orders, question: Question) -> dict[str, Any]:
     store, checked = plan.store, {column.kind: column for column in _checked(plan)}
     verdicts = store.rows(orders.verdicts, question)
-    entry = entry_of(question, store.rows(orders, question), verdicts, store.rows(plan.choices, question))
+    entry = entry_of(question, store.rows(orders, question), verdicts, store.rows(plan.choices(orders), question))
     disputed = _disputed(plan, question, entry["n"])[1] if "audits" in checked else None
     result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
