@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.columns.stored import key_of
 from harness.results import one_answer
 from harness.results.inert_text import without_folders
-from harness.columns.stored import key_of
 from harness.results.verdict_quality import remarks
 from harness.system.files import write_atomically
 from harness.system.progress import Progress

@@ -11,11 +11,10 @@ from support.refusals import refusal_of
 from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_rows, save_checkpoint
 
 from harness import Sampler
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import Sampling, make_plan
 from harness.plugin_system.component import Spec
 from harness.records import SampleRequest
-from harness.jobs.options import RunConfig
-from harness.jobs.plan import Sampling
-from harness.jobs.plan import make_plan
 from harness.system.progress import Progress
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.guided import RepExpGuided
