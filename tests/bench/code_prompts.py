@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from harness.records import Message, Problem, SampleRequest
 from harness.columns.verdicts import graded
+from harness.records import Message, Problem, SampleRequest
 from harness.stages.work import problem_seed
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.plain import Vanilla

@@ -26,11 +26,10 @@ from typing import ClassVar
 from memory import tree
 
 from harness import Problem, Sampler, Task, correct, hookimpl
-from harness.records import SampleRequest
 from harness.jobs.options import RunConfig
+from harness.jobs.plan import Plan, make_plan
+from harness.records import SampleRequest
 from harness.running.pipeline import sample
-from harness.jobs.plan import Plan
-from harness.jobs.plan import make_plan
 from harness.system.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -23,9 +23,9 @@ from unittest import mock
 
 import numpy as np
 
-from harness.records import Problem, Responses, Verdict
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
+from harness.records import Problem, Responses, Verdict
 from harness.store import checksums, shard_files, shards
 from harness.store.json_files import read_record, write_record
 from harness.store.stage import Stage, Store
