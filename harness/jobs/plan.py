@@ -25,15 +25,13 @@ from harness.plugin_system.component import Spec, build, parse_spec, require_wei
 from harness.plugin_system.picks import needs, require_selector
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry
-from harness.pools.given import GivenVectors, PoolTask, file_digest, pool_digest
-from harness.pools.joined import Joined, remarks
-from harness.pools.joining import IdTable, Joiner
-from harness.pools.reading import count_problems, other_layout
-from harness.pools.registered_layouts import Layouts
+from harness.pools.given import GivenVectors, PoolTask
+from harness.pools.joining import IdTable, Joined, Joiner, remarks
+from harness.pools.reading import Layouts, count_problems, file_digest, other_layout, pool_digest
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
 from harness.system.hashing import digest
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 

@@ -18,9 +18,9 @@ from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, dis
 from harness.errors import HarnessError, Lacking, LacksLibrary
 from harness.plugin_system.component import weights_remark
 from harness.results import cells
-from harness.results.cells import Cell
-from harness.results.provenance import made_with
+from harness.results.cells import Cell, made_with
 from harness.results.rows import Row
+from harness.results.rows import row as row_of_cell
 from harness.system.files import write_atomically
 from harness.system.hashing import digest, storable
 from harness.system.progress import Progress
@@ -169,7 +169,7 @@ def score(plan: Plan, orders: Orders) -> Row:
         with suppress(HarnessError):
             kept = cells.read(path)
             if kept.get("from") == about_cell["from"] and "failed" not in kept:
-                return cells.row(kept, key)
+                return row_of_cell(kept, key)
     about_cell["conditions"] = _conditions(plan)
     entries: list[dict[str, Any]] = []
 
@@ -181,7 +181,7 @@ def score(plan: Plan, orders: Orders) -> Row:
 
     with plan.context.progress.waiting(f"scoring {orders.selector.spec}"):
         key = cells.write_entries(folder, about_cell, made())
-        return cells.row({**about_cell, "problems": entries}, key)
+        return row_of_cell({**about_cell, "problems": entries}, key)
 
 
 def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:

@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.jobs.plan import prompt
 from harness.paper import ModelSize
 from harness.records import Problem, Responses, Sampler, SampleRequest
-from harness.system.hub_access import hub_offline
+from harness.system.extras import hub_offline
 
 PROBLEMS, FEW, MANY = 4, 16, 64  # FEW or, if that is quick, MANY responses per problem: real runs have large batches
 SECONDS = 20.0  # approximate limit of the time for sampling

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from harness.errors import HarnessError
 from harness.store import shards
-from harness.columns.store import Damaged
 from harness.store.json_files import read_json, read_manifest, read_record
 from harness.store.shard_files import OLDER, SUFFIXES, content_of, unreadable
 from harness.system.progress import Progress

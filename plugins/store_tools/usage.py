@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.columns.stored import key_of
 from harness.errors import HarnessError
 from harness.results import cells, stopping_times
-from harness.columns.stored import key_of
 from harness.store.json_files import read_json
 from harness.system.hashing import canonical_json
 

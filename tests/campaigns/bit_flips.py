@@ -29,7 +29,7 @@ from harness.columns.stored import StoredPool, pool_keys
 from harness.jobs import plan, until_correct
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
-from harness.results import cells, provenance, stopping_times
+from harness.results import cells, stopping_times
 from harness.system.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -169,7 +169,7 @@ def outcomes(folder: Path, cases: int, seed: int, damage: Callable = flip) -> Co
     """How often which outcome came of damage to which kind of file. What is installed is looked up once."""
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(plan, "forget"))
-        patches.enter_context(mock.patch.object(provenance, "version", functools.cache(provenance.version)))
+        patches.enter_context(mock.patch.object(cells, "version", functools.cache(cells.version)))
         campaign, rng = Campaign(folder), random.Random(seed)
         return Counter(campaign.case(rng, damage) for _ in range(cases))
 
