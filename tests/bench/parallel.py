@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.columns.column import Column, Out, Question
-from harness.columns.make import Fill
+from harness.columns.column import Column, Out, Question, Todo
 from harness.columns.orders import Orders
 from harness.columns.part import Part
 from harness.columns.responses import Imported, response_rows
-from harness.columns.store import Rows, Store, sum_of
+from harness.columns.store import Rows, Store
 from harness.columns.vectors import OwnVectors
 from harness.columns.verdicts import GivenVerdicts, verdict_rows
 from harness.records import Problem, Responses, Verdict
@@ -58,14 +57,18 @@ def kept(store: Store, questions: list[Question], n: int, d: int) -> tuple[Order
         keep(store, vectors, question, np.random.default_rng(i).normal(size=(n, d)).astype(np.float32))
         keep(store, verdicts, question, only_last)
     store.begin(orders)
-    return orders, [[(each, [store.required(one, each) for one in orders.reads], None)] for each in questions]
+    return orders, [[todo(store, orders, question)] for question in questions]
 
 
 def keep(store: Store, column: Column, question: Question, rows: Rows) -> None:
     """Write one problem's rows."""
-    sums = [sum_of(store.required(each, question)) for each in column.reads]
-    Out(store.root, column, sums={question.problem.id: sums}).keep(question, rows)
+    Out(store.root, column).keep(todo(store, column, question), rows)
     store.forget()
+
+
+def todo(store: Store, column: Column, question: Question) -> Todo:
+    """One problem's rows, to be made from the files that are there."""
+    return Todo(question, [store.required(each, question) for each in column.reads])
 
 
 def timed(function: Callable[[Any], Any], item: Any) -> float:
@@ -87,7 +90,7 @@ def nothing(item: Any) -> None:
 
 
 def ranking(root: Path, orders: Orders, items: list[Any], repeats: int) -> None:
-    function, n = Fill(Out(root, orders), orders.described), len(items)
+    function, n = partial(orders.make, out=Out(root, orders)), len(items)
     measured: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     for _ in range(repeats):
         for workers in measured:
