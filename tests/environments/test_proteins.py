@@ -126,7 +126,12 @@ def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing
         assert (row["n"], row["problems"], row["solvable"], row["errors"]) == (8, 2, 2, 0)
         assert row["samples_to_correct"] == 1.0
         assert row["model"] == "random weights: tiny-esm3"
-    assert "measure: 16 responses" in first.err
+
+    def measured():
+        return {path: path.read_bytes() for path in (tmp_path / "runs" / "memo").rglob("*.jsonl")}
+
+    kept = measured()
+    assert sum(len(content.splitlines()) - 1 for content in kept.values()) == 16
     verdicts = read(files_of(tmp_path / "runs", "verdicts")[0]).to_pylist()
     assert {verdict["status"] for verdict in verdicts} == {"correct"}
     assert all("plddt=0.99" in verdict["reason"] for verdict in verdicts)
@@ -134,12 +139,12 @@ def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing
 
     stricter = harness(*options("good", plddt_min=0.995))
     assert [row["solvable"] for row in stricter.rows] == [0, 0]
-    assert "measure:" not in stricter.err
+    assert measured() == kept
     assert "pool: reused for 2 of 2" in stricter.err
     assert "embeddings: reused for 2 of 2" in stricter.err
     shorter = harness(*options("good", length="24"))
     assert "pool: reused for 1 of 1" in shorter.err
-    assert "measure:" not in shorter.err
+    assert measured() == kept
 
     # Random weights are shown and stored.
     assert first.err.count("weights: ESM3-open with RANDOM weights") == 1
