@@ -92,15 +92,8 @@ def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
 
 def begin(plan: Plan, columns: Sequence[Column]) -> None:
     """Before the first token: check the grader, show the weights, say the costs, and ask before an hour's work."""
-    progress, questions = plan.context.progress, plan.questions
-    for column in (plan.responses, *columns, *plan.orders.values()):
-        if plan.store.missing(column, questions):  # a store that cannot be written fails now
-            plan.store.begin(column)
-    grades = plan.verdicts and plan.store.missing(plan.verdicts, questions)
-    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
-    if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
-        progress.say(remark)
-    keep_problems(plan)
+    progress = plan.context.progress
+    ready(plan, [*columns, *plan.orders.values()])
     if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
         progress.say(weights_remark(every))
     costs = price.preflight(plan)
@@ -109,6 +102,18 @@ def begin(plan: Plan, columns: Sequence[Column]) -> None:
     if costs.warning:
         progress.say(costs.warning)
     price.require_consent("run", costs.outlook, progress, price.SHORTER)
+
+
+def ready(plan: Plan, columns: Sequence[Column]) -> None:
+    """Create the folders of the columns that lack something, check the grader, and keep the list of problems."""
+    for column in (plan.responses, *columns):
+        if plan.store.missing(column, plan.questions):  # a store that cannot be written fails now
+            plan.store.begin(column)
+    grades = plan.verdicts and plan.store.missing(plan.verdicts, plan.questions)
+    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
+    if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
+        plan.context.progress.say(remark)
+    keep_problems(plan)
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
