@@ -2,7 +2,7 @@
 
 Each kind has one protocol with the members that every plugin of the kind has. Each optional ability is a further
 protocol, which the harness checks by `isinstance(component, RanksMany)` and so on. Tasks: `harness.task`; trainers and
-bonuses: `harness.training`; layouts of pool files: `harness.pools.layout`.
+bonuses: `harness.training`; layouts of pool files: `harness.pools.record`.
 
 A component keeps the arguments of its constructor as fields of a (frozen) dataclass. They are its parameters: read from
 the command line (`repexp:lam=0.1`), recorded with every result, part of the key.
@@ -58,12 +58,14 @@ def tokens_of(report: Report) -> Report:
 class Ranker(Protocol):
     """A selector that ranks: yields distinct indices of the pool, best first.
 
-    The harness stops at the first correct response. Two attributes are optional:
+    The harness stops at the first correct response. These members are optional:
 
     needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs",
             "scores"
     reads   for `harness select`: which of "texts" (with their lengths) and "answers" it cannot do without, e.g.
             `("answers",)`; "order": it uses the order in which the responses were sampled
+    bonus   the name, in two words, of the bonus by which it picks, and `bonuses(h)`: the bonus of each of the picked
+            responses given the earlier ones, (m,), from their vectors h (m, d); `harness report` shows them
     """
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...
@@ -121,22 +123,6 @@ class LearnsFromOutcomes(Protocol):
 
         outcomes  the picks so far, each index once, in the order picked; none for the first pick
         rng       a stream of its own for each number of outcomes, so that a broken-off search goes on as it would have
-        """
-
-
-@runtime_checkable
-class ExplainsPicks(Protocol):
-    """A ranker that picks by the highest bonus and can compute it; `harness report` shows the bonuses.
-
-    bonus   the name of the bonus, in two words
-    """
-
-    bonus: str
-
-    def bonuses(self, h: Floats) -> Floats:
-        """Return the bonus of each row of h, given the rows above it; (m,).
-
-        h  (m, d), the vectors of the picked responses in the order of the picks
         """
 
 
@@ -323,11 +309,10 @@ class Executor(Protocol):
 
     Function and items are picklable, and what is made are files: results are None. The function may have attributes
     that say what it needs: `folder` and `plugin_files`, which every machine must see, and `model_bytes`, about the
-    memory of the model that each process loads (0: unknown). Two members are optional:
+    memory of the model that each process loads (0: unknown). An optional attribute:
 
     models_here   True if `map` with `uses_model` works in the process of the run, one item after the other: speed can
                   then be probed, money counted, and progress shown by tokens
-    at_once()     how many calls are done at once; the price of a run is divided by it
     """
 
     def map(self, function: Callable[[T], R], items: Iterable[T], uses_model: bool) -> Iterator[R]:

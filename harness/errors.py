@@ -81,21 +81,14 @@ def error_text(failure: BaseException) -> str:
     if isinstance(failure, Escaped) and failure.__cause__:
         failure = failure.__cause__
     frames = traceback.extract_tb(failure.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)]
+    libraries = (f"{Path(__file__).parent}{os.sep}", f"{os.path.dirname(os.__file__)}{os.sep}", "<")
+    own = [frame for frame in frames if not (frame.filename.startswith(libraries) or "site-packages" in frame.filename)]
     frame = (own or frames)[-1]
     try:
         text = " ".join(str(failure).split())
     except Exception:  # a plugin's exception may not be able to say what it is
         text = ""
     return f"raised {type(failure).__name__}: {text:.500} ({Path(frame.filename).name}:{frame.lineno})"
-
-
-def _is_library(path: str) -> bool:
-    """Whether a source file belongs to the harness, to an installed distribution, or to Python itself."""
-    folders = (str(Path(__file__).parent), os.path.dirname(os.__file__))
-    return (
-        path.startswith(tuple(f"{folder}{os.sep}" for folder in folders)) or "site-packages" in path or path[:1] == "<"
-    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

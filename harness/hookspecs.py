@@ -107,7 +107,7 @@ def register_reports(register: Register) -> None:
 
 @hookspec
 def register_layouts(register: Register) -> None:
-    """register("verl", "my_package.layouts:Verl"): reads pool files of another tool, see `harness.pools.layout`."""
+    """register("verl", "my_package.layouts:Verl"): reads pool files of another tool, see `harness.pools.record`."""
 
 
 @hookspec

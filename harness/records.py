@@ -142,6 +142,8 @@ class Pool:
         raise AttributeError(f"a Pool has no {name!r}; it has {', '.join(self.__dataclass_fields__)}")
 
     def __post_init__(self) -> None:
+        import numpy as np
+
         n = len(self.texts)
         for name in ("embeddings", "logprobs", "lengths", "answers"):
             column = getattr(self, name)
@@ -149,8 +151,18 @@ class Pool:
                 raise HarnessError(f"pool: {name} has {len(column)} rows for {n} texts")
             if hasattr(column, "flags"):
                 object.__setattr__(self, name, _read_only(column))
-        _require_numbers(self.embeddings, self.logprobs)
-        object.__setattr__(self, "scores", MappingProxyType(_checked_scores(self.scores, n)))
+        finite = np.isfinite(self.embeddings).all(axis=1)  # (n,)
+        if not finite.all():
+            raise HarnessError(f"pool: the embedding of response {finite.argmin()} holds NaN or infinity")
+        scores = {name: _read_only(np.asarray(values, np.float64)) for name, values in self.scores.items()}
+        for name, values in scores.items():
+            if values.shape != (n,):
+                raise HarnessError(f"pool: scores {name!r} have the shape {values.shape} for {n} texts")
+        for name, values in (("the log-probability", self.logprobs), *((f"score {s!r}", scores[s]) for s in scores)):
+            if (infinite := np.isinf(values)).any():
+                row = infinite.argmax()
+                raise HarnessError(f"pool: {name} of response {row} is {values[row]}; NaN says that it is unknown")
+        object.__setattr__(self, "scores", MappingProxyType(scores))
         object.__setattr__(self, "texts", tuple(self.texts))
         object.__setattr__(self, "answers", tuple(self.answers))
 
@@ -227,10 +239,14 @@ class Sampler:
     top_k: int = 0
 
     def __post_init__(self) -> None:
-        _require("temperature", self.temperature, 0 < self.temperature < float("inf"), "> 0 and finite")
-        _require("top_p", self.top_p, 0 < self.top_p <= 1, "in (0, 1]")
-        _require("min_p", self.min_p, 0 <= self.min_p < 1, "in [0, 1)")
-        _require("top_k", self.top_k, self.top_k >= 0, ">= 0 (0 keeps all tokens)")
+        for name, holds, bound in (
+            ("temperature", 0 < self.temperature < float("inf"), "> 0 and finite"),
+            ("top_p", 0 < self.top_p <= 1, "in (0, 1]"),
+            ("min_p", 0 <= self.min_p < 1, "in [0, 1)"),
+            ("top_k", self.top_k >= 0, ">= 0 (0 keeps all tokens)"),
+        ):
+            if not holds:
+                raise HarnessError(f"sampler: {name} must be {bound}, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,40 +303,7 @@ class Limits:
     max_tokens: int | None = None
 
 
-def _require_numbers(embeddings: Floats, logprobs: Floats) -> None:
-    import numpy as np
-
-    finite = np.isfinite(embeddings).all(axis=1)  # (n,)
-    if not finite.all():
-        raise HarnessError(f"pool: the embedding of response {finite.argmin()} holds NaN or infinity")
-    infinite = np.isinf(logprobs)
-    if infinite.any():
-        row = infinite.argmax()
-        raise HarnessError(
-            f"pool: the log-probability of response {row} is {logprobs[row]}; NaN says that it is unknown"
-        )
-
-
-def _checked_scores(scores: Mapping[str, Floats], n: int) -> dict[str, Floats]:
-    """The scores as read-only arrays; HarnessError for a column of another length and for an infinite score."""
-    import numpy as np
-
-    columns = {name: _read_only(np.asarray(values, np.float64)) for name, values in scores.items()}
-    for name, values in columns.items():
-        if values.shape != (n,):
-            raise HarnessError(f"pool: scores {name!r} have the shape {values.shape} for {n} texts")
-        if (infinite := np.isinf(values)).any():
-            row = infinite.argmax()
-            raise HarnessError(f"pool: score {name!r} of response {row} is {values[row]}; NaN says that it is unknown")
-    return columns
-
-
 def _read_only(column: Any) -> Any:
     view = column.view()
     view.flags.writeable = False
     return view
-
-
-def _require(name: str, value: object, holds: bool, bound: str) -> None:
-    if not holds:
-        raise HarnessError(f"sampler: {name} must be {bound}, got {value}")

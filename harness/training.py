@@ -6,8 +6,6 @@ the settings, starts the trainer as a child process, and reads the metrics and c
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,11 +200,3 @@ class Trainer(Protocol):
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
         """Return a Hugging Face folder with the checkpoint's policy and tokenizer; write it if it does not exist."""
-
-
-def __getattr__(name: str) -> Any:
-    """Names that moved to the RL plugin; these imports work for one release more."""
-    if name not in ("read_run", "read_problems", "read_metrics", "write_problems"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    print(f"harness.training.{name} has moved: import it from harness_plugins.rl.run_files", file=sys.stderr)
-    return getattr(importlib.import_module("harness_plugins.rl.run_files"), name)

@@ -23,8 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness import Problem, hookimpl
-from harness.hookspecs import Register
+from harness import Problem
 
 from .competition_math import INSTRUCTION
 from .data import aime_rows, sources
@@ -103,10 +102,3 @@ class Aime25(Aime):
 def zero_shot(problem: Problem) -> str:
     """Return the problem, the instruction and `Solution:`, as one text for a model to continue."""
     return f"Problem: {problem.prompt}\n{INSTRUCTION}\nSolution:"
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the tasks `aime24` and `aime25`."""
-    register("aime24", "harness_tasks.aime:Aime24")
-    register("aime25", "harness_tasks.aime:Aime25")

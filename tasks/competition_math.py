@@ -29,8 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from harness import Problem, hookimpl
-from harness.hookspecs import Register
+from harness import Problem
 
 from .data import math_rows, sources
 from .data.sources import Hub
@@ -173,10 +172,3 @@ class Math500(MathTask):
 def worked_examples(problem: Problem) -> str:
     """Return four worked examples and the problem in their form."""
     return f"{WORKED}Problem: {problem.prompt}\nSolution:"
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the tasks `math` and `math500`."""
-    register("math", "harness_tasks.competition_math:Math")
-    register("math500", "harness_tasks.competition_math:Math500")

@@ -32,8 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import HarnessError, Problem, hookimpl
-from harness.hookspecs import Register
+from harness import HarnessError, Problem
 
 from . import aime
 from .aime import Aime24, Aime25, zero_shot
@@ -159,10 +158,3 @@ def _unwrapped(row: Row) -> str:
             raise row.fault("column 'prompt' must be text, or a chat with one message of the user")
         text = texts[0]
     return text.strip().removeprefix(BEFORE).removesuffix(AFTER).strip()
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the tasks `dapo-math` and `dapo-aime`."""
-    register("dapo-math", "harness_tasks.dapo:DapoMath")
-    register("dapo-aime", "harness_tasks.dapo:DapoAime")

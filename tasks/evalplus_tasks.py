@@ -32,9 +32,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-from harness import HarnessError, Message, Problem, Task, Verdict, hookimpl, wrong
+from harness import HarnessError, Message, Problem, Task, Verdict, wrong
 from harness.contracts import Ran
-from harness.hookspecs import Register
 
 from .data import sources
 from .data.evalplus_release import Release, downloaded, json_hash, problem_in
@@ -293,10 +292,3 @@ def _key(dataset: str, tests: str, problem: Problem) -> str:
     """
     parts = [VERSION, sys.version_info[:2], dataset, tests, problem.id, problem.prompt, problem.reference]
     return json_hash([*parts, problem.meta["sha256"]])[:32]
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the tasks `mbppplus` and `humanevalplus`."""
-    register("mbppplus", "harness_tasks.evalplus_tasks:MbppPlus")
-    register("humanevalplus", "harness_tasks.evalplus_tasks:HumanEvalPlus")

@@ -29,8 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness import Message, Problem, Task, Verdict, correct, hookimpl, wrong
-from harness.hookspecs import Register
+from harness import Message, Problem, Task, Verdict, correct, wrong
 
 from .arithmetic import Expression, NotArithmetic, chain, evaluate, last_statement, symbols
 from .data import sources
@@ -166,9 +165,3 @@ def _is_target(side: Sequence[str]) -> bool:
         return evaluate(side).value == TARGET
     except NotArithmetic:
         return False
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the task `game24`."""
-    register("game24", "harness_tasks.game24:Game24")

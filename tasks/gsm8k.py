@@ -25,8 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness import Problem, hookimpl
-from harness.hookspecs import Register
+from harness import Problem
 
 from .data import sources
 from .data.sources import Hub, Row
@@ -116,9 +115,3 @@ def _problem(split: str, row: Row) -> Problem:
     if not marker or not number:
         raise row.fault(f"column 'answer' must end in '#### ' and a number, got {solution[-40:]!r}")
     return Problem(f"{split}-{row.number}", row.text("question"), number)
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the task `gsm8k`."""
-    register("gsm8k", "harness_tasks.gsm8k:Gsm8k")

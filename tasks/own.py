@@ -29,8 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, hookimpl, wrong
-from harness.hookspecs import Register
+from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
 
 from .data import sources
 from .data.sources import Hub, Row
@@ -247,9 +246,3 @@ def _transcript(messages: Sequence[Message]) -> str:
     if len(messages) == 1:
         return messages[0]["content"]
     return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the task `own`."""
-    register("own", "harness_tasks.own:Own")

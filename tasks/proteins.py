@@ -31,11 +31,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import HarnessError, Problem, Task, Verdict, correct, error, hookimpl, wrong
+from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
 from harness.errors import did_you_mean
-from harness.hookspecs import Register
 from harness.records import Weights
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 
 from .data import sources
 
@@ -249,9 +248,3 @@ def _problems_in(path: Path) -> list[Problem]:
 def _hours(tflop: float, tflops: float) -> str:
     hours = tflop / tflops / 3600
     return f"{hours:,.1f}" if hours < 10 else f"{hours:,.0f}"
-
-
-@hookimpl
-def register_tasks(register: Register) -> None:
-    """Register the task `proteins`."""
-    register("proteins", Proteins)

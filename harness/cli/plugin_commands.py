@@ -71,17 +71,16 @@ def check(
 ) -> None:
     """Check that a component does all that the harness expects of its kind; exit code 1 if not."""
     from harness.system.progress import Progress
-    from harness.testing import bounded_checks
+    from harness.testing import check_registered
 
     from . import plugin_tables
 
-    findings = []
+    findings: list[dict[str, str]] = []
     with Progress().waiting(f"checking {kind} {name}"):
-        for each in bounded_checks.names(kind, name, plugin or ()):
-            subject = bounded_checks.Subject(kind.removesuffix("s"), each, data, model, tuple(plugin or ()))
-            for finding in bounded_checks.checked(subject, check_timeout, refusable=name == "*"):
-                findings.append(finding)
-                if not as_json:
-                    plugin_tables.finding(finding, is_first=findings[-2:-1] == [] or findings[-2]["name"] != each)
+        results = check_registered(kind, name, data=data, model=model, plugin_files=plugin or (), limit_s=check_timeout)
+        for finding in results:
+            if not as_json:
+                plugin_tables.finding(finding, is_first=not findings or findings[-1]["name"] != finding["name"])
+            findings.append(finding)
     show(findings, as_json, plugin_tables.outcomes)
     raise typer.Exit(1 if any(finding["outcome"] == "failed" for finding in findings) else 0)

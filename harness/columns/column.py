@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from harness.system.files import write_parts
 from harness.system.hashing import digest, readable
 
 from .part import Part, identity
-from .store import Memo, Rows, Store, filed, stem, sum_of
+from .store import Memo, Rows, Store, filed, read, stem, sum_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +40,30 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Todo:
-    """A problem whose rows of a column are to be made.
+    """A problem whose rows of a column are to be made; plain data, until `given` reads.
 
-    given  kind -> the rows of each column that is read
-    kept   the column's own rows, if some did not arrive
+    paths   the files that the rows are made from; None: the problem has its rows, and is only made along
+    partly  the file of its rows, if some of these did not arrive
     """
 
     question: Question
-    given: Mapping[str, Any]
-    kept: Any = None
+    paths: Sequence[Path] | None
+    partly: Path | None = None
 
     @property
     def problem(self) -> Problem:
         """The problem."""
         return self.question.problem
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """Kind -> the rows of each column that is read; read anew each time, and not kept."""
+        return {path.parent.name.partition(".")[0]: read(path) for path in self.paths or ()}
+
+    @property
+    def kept(self) -> Any:
+        """The column's own rows, of which some did not arrive; None if there are none."""
+        return self.partly and read(self.partly)
 
 
 @dataclass(frozen=True)
@@ -143,11 +154,11 @@ class Column:
 
     @property
     def _values(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.compare}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process is sent: the fields. It describes and builds the components itself."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def together(self) -> int:
@@ -202,34 +213,35 @@ class Out:
     """Where a column's rows go. It is plain data: any process on any machine that sees the store can be sent it.
 
     wanted   other columns whose rows this one brings, that are to be kept too
-    sums     problem id -> the SUMs of the files that the rows are made from
+    planned  what the column is described as in the process of the run; None: not compared
     report   called with a number of rows just made; nobody is told of those that another process makes
     """
 
     root: Path
     column: Column
     wanted: Sequence[Column] = ()
-    sums: Mapping[str, Sequence[str]] | None = None
+    planned: Mapping[str, Any] | None = None
     report: Report = ignored
+    owner: int = field(default_factory=os.getpid)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "report": ignored}
 
     def keep(
         self,
-        question: Question,
+        todo: Todo,
         rows: Rows,
         brought: Mapping[Column, Callable[[], Rows]] | None = None,
         partly: bool = False,
     ) -> None:
         """Write a problem's rows. Those of columns that are brought along are written before a problem is complete.
 
-        So a file of this column says that what came with it is there too. A problem without `sums` was only made along.
+        So a file of this column says that what came with it is there too.
         partly   some rows did not arrive
         """
-        sums = (self.sums or {}).get(question.problem.id)
-        if sums is None:
+        if todo.paths is None:
             return
+        question, sums = todo.question, [sum_of(path) for path in todo.paths]
         folder = self.root / self.column.pool.pool_name
         path, content = filed(folder / self.column.folder, stem(self.column, question, sums), rows, partly)
         for column, its_rows in (brought or {}).items():
@@ -241,9 +253,11 @@ class Out:
         """The file in which an engine may keep rows that were paid for until they are stored."""
         return paid(self.root, self.column) / f"{stem(self.column, question, ())}.paid.jsonl"
 
-    def require_same(self, planned: Mapping[str, Any]) -> None:
+    def require_same(self) -> None:
         """HarnessError if this process builds another model than the one that the run was planned with."""
-        now = replace(self.column).described
+        if self.planned is None or self.owner == os.getpid():
+            return
+        now, planned = replace(self.column).described, self.planned
         differing = ", ".join(
             f"{name} {now.get(name)!r:.300} and not {planned.get(name)!r:.300}"
             for name in {**now, **planned}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,53 +13,35 @@ from harness.contracts import Executor
 from harness.system.progress import Progress
 
 from .column import Column, Out, Question, Todo
-from .store import Damaged, Store, is_part, read, sum_of
+from .part import Part
+from .store import Damaged, Store, is_part
 
 T = TypeVar("T")
-Batch = Sequence[tuple[Question, Sequence[Path] | None, Path | None]]
-# Problems, with the files that they are made from (None: the problem has its rows, and is only made along), and with a
-# file of theirs that lacks rows.
 
 
-@dataclass(frozen=True)
-class Fill:
-    """Makes batches of a column's rows, in whatever process; an executor is given one, and may send it elsewhere.
+class Fill(partial[None]):
+    """`column.make` with its `Out`: what an executor is given, and may send to other processes.
 
     folder, plugin_files   what every machine must see
     model_bytes            about the memory of the model that each process loads; 0: none, or unknown
     """
 
-    out: Out
-    planned: dict[str, Any]
-    owner: int = field(default_factory=os.getpid)
-
     @property
     def folder(self) -> Path:
         """The pool's folder."""
-        return self.out.root / self.out.column.pool.pool_name
+        out: Out = self.keywords["out"]
+        return out.root / out.column.pool.pool_name
 
     @property
     def plugin_files(self) -> Sequence[Path]:
         """The files of plugins that are needed."""
-        parts = [value for value in vars(self.out.column).values() if hasattr(value, "plugins")]
+        parts = [value for value in vars(self.keywords["out"].column).values() if isinstance(value, Part)]
         return parts[0].plugins if parts else ()
 
     @property
     def model_bytes(self) -> float:
         """The column's."""
-        return self.out.column.model_bytes
-
-    def __call__(self, batch: Batch) -> None:
-        """Read what the rows are made from, and write what is made."""
-        if os.getpid() != self.owner and self.out.column.uses_model:
-            self.out.require_same(self.planned)
-        todo, sums = [], {}
-        for question, paths, kept in batch:
-            given = {path.parent.name.partition(".")[0]: read(path) for path in paths or ()}
-            todo.append(Todo(question, given, kept and read(kept)))
-            if paths is not None:
-                sums[question.problem.id] = [sum_of(path) for path in paths]
-        self.out.column.make(todo, replace(self.out, sums=sums))
+        return float(self.keywords["out"].column.model_bytes)
 
 
 def in_order(columns: Iterable[Column]) -> list[Column]:
@@ -97,7 +79,23 @@ class Maker:
         while True:
             try:
                 for column in every:
-                    self._fill(column, every, questions)
+                    missing = self.store.missing(column, questions)
+                    self._tell(column, questions, missing)
+                    if missing:
+                        wanted = [other for other in every if column.brings(other)]
+                        for each in (column, *wanted):
+                            self.store.begin(each)
+                        batches = self._batches(column, questions, missing, with_all=bool(wanted))
+                        with self._shown(column, batches) as (stage, counts):
+                            own = column.here or (column.uses_model and self.samples_here)
+                            reports = own and column.reports
+                            out = Out(self.store.root, column, wanted, column.described)
+                            fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
+                            done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
+                            for count, _ in zip(counts, done, strict=True):
+                                stage.advance(0 if reports else count)
+                    if remark := column.require_most(self.store, questions):
+                        self.progress.say(remark)
                 return then()
             except Damaged as failure:
                 folders = {self.store.folder(column) for column in every if not column.is_costly}
@@ -106,21 +104,6 @@ class Maker:
                 self.progress.say(f"{failure.path} is damaged: it is made again")
                 failure.path.unlink(missing_ok=True)
                 self.store.forget()
-
-    def _fill(self, column: Column, columns: Sequence[Column], questions: Sequence[Question]) -> None:
-        missing = self.store.missing(column, questions)
-        self._tell(column, questions, missing)
-        if missing:
-            wanted = [other for other in columns if column.brings(other)]
-            for each in (column, *wanted):
-                self.store.begin(each)
-            batches = self._batches(column, questions, missing, with_all=bool(wanted))
-            try:
-                self._made(Out(self.store.root, column, wanted), batches)
-            finally:
-                self.store.forget()
-        if remark := column.require_most(self.store, questions):
-            self.progress.say(remark)
 
     def _tell(self, column: Column, questions: Sequence[Question], missing: Sequence[Question]) -> None:
         lacking = {question.problem.id for question in missing}
@@ -132,47 +115,38 @@ class Maker:
 
     def _batches(
         self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool
-    ) -> list[Batch]:
+    ) -> list[list[Todo]]:
         """The problems to make, some at a time.
 
         with_all  cut the batches from all problems, and make a batch whole if one of its problems is missing: hidden
                   states depend in their last bits on what is sampled together, and a killed run shall end as any other
         """
-        lacking = {question.problem.id for question in missing}
-        from_all = questions if with_all else missing
-        size = max(1, min(column.together, len(from_all)))
-        batches: list[Batch] = []
-        for start in range(0, len(from_all), size):
-            group = from_all[start : start + size]
-            if lacking.isdisjoint(question.problem.id for question in group):
-                continue
-            batches.append([self._item(column, question, question.problem.id in lacking) for question in group])
+        lacking = set(missing)
+        size = max(1, min(column.together, len(questions)))
+        batches = []
+        for batch in batched(questions if with_all else missing, size):
+            if lacking.intersection(batch):
+                todo = []
+                for each in batch:
+                    path = self.store.path(column, each)
+                    paths = [self.store.required(read, each) for read in column.reads] if each in lacking else None
+                    todo.append(Todo(each, paths, path if path and is_part(path) else None))
+                batches.append(todo)
         return batches
 
-    def _item(
-        self, column: Column, question: Question, is_missing: bool
-    ) -> tuple[Question, Sequence[Path] | None, Path | None]:
-        paths = [self.store.required(each, question) for each in column.reads]
-        path = self.store.path(column, question)
-        return question, paths if is_missing else None, path if path and is_part(path) else None
-
-    def _made(self, out: Out, batches: Sequence[Batch]) -> None:
-        column = out.column
-        apart = not column.here and not (column.uses_model and self.samples_here)
-        counts = [sum(column.rows(each, paths or ()) for each, paths, _ in batch) for batch in batches]
+    @contextmanager
+    def _shown(self, column: Column, batches: Sequence[Sequence[Todo]]) -> Iterator[tuple[Any, list[int]]]:
+        """Show the progress of making a column, and what it cost; yields the stage, and how much each batch counts."""
+        counts = [sum(column.rows(each.question, each.paths or ()) for each in batch) for batch in batches]
         unit = "responses" if column.by_rows else "problems"
-        with self.progress.stage(column.verb, sum(counts), unit, bool(column.noun), column.most_tokens) as stage:
-            stage.note = column.spending
-            reports = column.reports and not apart
-            fill = Fill(replace(out, report=stage) if reports else out, column.described)
-            try:
-                done = self.executor.map(fill, batches, column.uses_model) if apart else map(fill, batches)
-                for count, _ in zip(counts, done, strict=True):
-                    if not reports:
-                        stage.advance(count)
-            finally:
-                if line := column.bill():
-                    self.progress.say(line)
+        try:
+            with self.progress.stage(column.verb, sum(counts), unit, bool(column.noun), column.most_tokens) as stage:
+                stage.note = column.spending
+                yield stage, counts
+        finally:
+            self.store.forget()
+            if line := column.bill():
+                self.progress.say(line)
 
 
 def preview(columns: Sequence[Column], questions: Sequence[Question], store: Store) -> list[dict[str, Any]]:
@@ -185,7 +159,7 @@ def preview(columns: Sequence[Column], questions: Sequence[Question], store: Sto
     return rows
 
 
-def batched(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The items in groups of `size`, in order; the last may be smaller."""
-    iterator = iter(items)
-    return iter(lambda: list(itertools.islice(iterator, size)), [])
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -81,23 +81,39 @@ class Orders(Column):
             return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout * len(todo))
         selector, spec = self.selector.built, self.selector.spec
         import_libraries(selector)
-        pools = [pool_of(each.given, self.n, f"pool {self.pool.key}, problem {each.problem.id!r}") for each in todo]
+        given = [each.given for each in todo]
+        where = [f"pool {self.pool.key}, problem {each.problem.id!r}" for each in todo]
+        pools = [pool_of(rows, self.n, name) for rows, name in zip(given, where, strict=True)]
         if "logprobs" in needs(selector) and any(np.isnan(pool.logprobs).any() for pool in pools):
             raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
-        status = [each.given["verdicts"]["status"].to_pylist()[: self.n] for each in todo]
+        status = [rows["verdicts"]["status"].to_pylist()[: self.n] for rows in given]
         solvable = [place for place, of_problem in enumerate(status) if "correct" in of_problem]
         kind = "order" if isinstance(selector, Ranker) else "subset"
         with one_thread(spec):
             together = self._together([todo[place].problem for place in solvable], [pools[place] for place in solvable])
             orders = dict(zip(solvable, together, strict=True))
             for place, each in enumerate(todo):
-                picks: list[tuple[int, int, list[int]]] = []
-                if place in orders:
-                    with waiting_named(spec, each.problem):
-                        picks = list(self._trials(each.problem, pools[place], status[place], orders[place]))
+                picks: list[tuple[int, int, list[int]]] = []  # trial, budget or 0, indices
+                for trial in range(self.trials if place in orders else 0):
+                    pool, rng = pools[place], self.rng(each.problem, trial)
+                    at = f"{each.problem.id!r}, trial {trial}"
+                    with named_failure(f"selector {spec!r}", at), waiting_named(spec, each.problem):
+                        if not isinstance(selector, Ranker):
+                            picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
+                            continue
+                        ranking: Iterable[int]
+                        if isinstance(selector, LearnsFromOutcomes):
+                            ranking = learnt_order(selector, pool, status[place], self.seed, each.problem, trial)
+                        else:
+                            ranking = orders[place][trial] if orders[place] else selector.rank(pool, rng)
+                        picks.append((trial, 0, up_to_correct(ranking, status[place])))
+                    is_fixed = not (self.learns or orders[place]) and is_unused(rng, self.rng(each.problem, trial))
+                    if is_fixed:  # a ranker that used no random numbers gives the same in every trial
+                        picks += [(other, 0, picks[-1][2]) for other in range(trial + 1, self.trials)]
+                        break
                 columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=False)) if picks else {}
                 made = {"kind": kind, "n": len(pools[place]), "trials": self.trials}
-                out.keep(each.question, table(columns, made))
+                out.keep(each, table(columns, made))
 
     def rng(self, problem: Problem, trial: int) -> np.random.Generator:
         """A trial's random stream, which does not depend on the selector."""
@@ -113,27 +129,8 @@ class Orders(Column):
         with named_failure(f"selector {self.selector.spec!r}", names), waiting_named(self.selector.spec, problems[0]):
             return list(selector.rank_many(pools, rngs))
 
-    def _trials(
-        self, problem: Problem, pool: Pool, status: Sequence[str], orders: Sequence[Iterator[int]] | None
-    ) -> Iterator[tuple[int, int, list[int]]]:
-        """Yield (trial, budget or 0, picks). A ranker that used no random numbers runs once."""
-        selector = self.selector.built
-        for trial in range(self.trials):
-            rng = self.rng(problem, trial)
-            with named_failure(f"selector {self.selector.spec!r}", f"{problem.id!r}, trial {trial}"):
-                if not isinstance(selector, Ranker):
-                    subsets = _subsets(selector, pool, rng)
-                elif isinstance(selector, LearnsFromOutcomes):
-                    picks = up_to_correct(learnt_order(selector, pool, status, self.seed, problem, trial), status)
-                else:
-                    picks = up_to_correct(orders[trial] if orders else selector.rank(pool, rng), status)
-            if not isinstance(selector, Ranker):
-                yield from ((trial, k, subset) for k, subset in subsets.items())
-                continue
-            yield trial, 0, picks
-            if not orders and not self.learns and is_unused(rng, self.rng(problem, trial)):
-                yield from ((other, 0, picks) for other in range(trial + 1, self.trials))
-                return
+
+START_S = 300.0  # to start a process, import and build the selector; the machine may be busy
 
 
 def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> None:
@@ -143,11 +140,21 @@ def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> 
     names = ", ".join(repr(each.problem.id) for each in todo[:3]) + (", ..." if len(todo) > 3 else "")
     who = f"selector {orders.selector.spec!r}, problem {names}"
     try:
+        limited(_load, orders.selector, START_S)
         limited(functools.partial(orders.make, out=replace(out, column=orders)), todo, seconds)
     except TimeoutError:
         raise HarnessError(f"{who}: ranking took longer than {seconds:g} s and was ended (--rank-timeout)") from None
     except EOFError:
         raise HarnessError(f"{who}: the process that ranked it died (out of memory?)") from None
+
+
+def _load(selector: Part) -> None:
+    """All that takes time before the first ranking."""
+    from harness.scoring import metrics  # noqa: F401
+
+    import_libraries(selector.built)
+    with one_thread(selector.spec):
+        pass
 
 
 # A selector's view of a pool.
@@ -296,8 +303,9 @@ class Choices(Column):
         from harness.scoring.metrics import budgets
 
         for each in todo:
-            given, verdicts = each.given, each.given["verdicts"]
-            responses, answers = given["responses"], verdicts["answer"].to_pylist()[: self.n]
+            given = each.given
+            responses, verdicts = given["responses"], given["verdicts"]
+            answers = verdicts["answer"].to_pylist()[: self.n]
             correct = [status == "correct" for status in verdicts["status"].to_pylist()[: self.n]]
             per_token = responses["logprob"].to_numpy() / np.maximum(responses["length"].to_numpy(), 1)
             ratings = scores_of(responses) | {"mean-logprob": per_token}
@@ -309,7 +317,7 @@ class Choices(Column):
                 columns["maj"] = votes.majority_at_k(answers, correct, ks)
             for name, values in ratings.items():
                 columns[f"best:{name}"] = votes.best_of_k(values[: len(correct)], correct, ks)
-            out.keep(each.question, table(columns))
+            out.keep(each, table(columns))
 
 
 def entry_of(question: Question, orders: pa.Table, verdicts: pa.Table, choices: pa.Table) -> dict[str, Any]:

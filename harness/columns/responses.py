@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.contracts import Charges, KnowsItsSize, tokens_of
 from harness.errors import HarnessError
-from harness.pools.joined import Joined
+from harness.pools.joining import Joined
 from harness.records import Problem, Responses, SampleRequest
 from harness.system.files import write_atomically
 from harness.system.hashing import digest, storable
@@ -154,8 +154,9 @@ class Sampled(Column):
 
         Where only some rows are missing, these are asked for, and put between the others.
         """
-        filling = [each for each in todo if each.kept is not None]
-        whole = [each for each in todo if each.kept is None]
+        out.require_same()
+        filling = [each for each in todo if each.partly]
+        whole = [each for each in todo if not each.partly]
         sampled = self._sampled(whole, out) if whole else []
         if filling:
             kept = [responses_of(each.kept) for each in filling]
@@ -184,7 +185,7 @@ class Sampled(Column):
                 for column in vectors
                 if column.state in sampled.states
             }
-            out.keep(todo[j].question, response_rows(whole), states, partly=bool(whole.missing))
+            out.keep(todo[j], response_rows(whole), states, partly=bool(whole.missing))
             journals[j].unlink(missing_ok=True)
 
         request = self.request(
@@ -306,7 +307,7 @@ class Imported(Column):
                     column: functools.partial(column.of_record, each.problem, record, out)  # type: ignore[attr-defined]
                     for column in out.wanted
                 }
-                out.keep(each.question, response_rows(responses), brought)
+                out.keep(each, response_rows(responses), brought)
                 out.report(1)
         content = json.dumps(self.joined.index(), ensure_ascii=True)
         write_atomically(self._index_file(out.root, digest(content, 16)), content.encode())

@@ -302,7 +302,8 @@ def _sweep(folder: Path) -> None:
 class Memo:
     """A dictionary on disk, from the hash of what a value depends on to the value (JSON): lines that are only added.
 
-    A line that a killed process wrote in part, or a damaged one, counts as missing; `damaged` is their number.
+    A line that a killed process wrote in part, a damaged one, or one of another file counts as missing; `damaged` says
+    how many there are.
     """
 
     def __init__(self, path: Path) -> None:
@@ -343,9 +344,9 @@ class Memo:
         return {name: self._known.get(digest(name, 32)) for name in dict.fromkeys(names)}
 
     def _check(self, line: bytes) -> bytes:
-        """The hash of a line and of its place, since another problem's line is no value of this one."""
-        place = f"{self.path.parent.name}/{self.path.name}\0"
-        return hashlib.sha256(place.encode() + line).hexdigest()[:SHOWN].encode()
+        """The hash of a line and of the file's place."""
+        place = f"{self.path.parent.name}/{self.path.name}\0".encode()
+        return hashlib.sha256(place + line).hexdigest()[:SHOWN].encode()
 
     def _add(self, made: Sequence[tuple[str, Any]]) -> None:
         self._known.update(made)

@@ -70,6 +70,7 @@ class Vectors(Column):
         """Embed: by a second pass of the engine, or by the embedder."""
         from .responses import responses_of
 
+        out.require_same()
         for each in todo:
             responses, reported = responses_of(each.given["responses"]), 0
 
@@ -85,7 +86,7 @@ class Vectors(Column):
                 vectors = embedded(self.embedder.built, self.embedder.spec, each.problem, responses.texts)
                 source = f"embedder {self.embedder.spec!r}, problem {each.problem.id!r}"
                 rows = project(vectors, self.dim, self.projection_seed, source)
-            out.keep(each.question, rows)
+            out.keep(each, rows)
             out.report(len(responses) - reported)
 
     def of_states(self, states: Any, problem: Problem) -> Floats:
@@ -143,7 +144,7 @@ class OwnVectors(Column):
             n = len(each.given["responses"])
             source = f"embeddings {self.file.path}: {each.problem.id!r}"
             vectors = self.file.get(each.problem.id, n)
-            out.keep(each.question, project(vectors, self.dim, self.projection_seed, source))
+            out.keep(each, project(vectors, self.dim, self.projection_seed, source))
             out.report(n)
 
 
@@ -252,10 +253,11 @@ class Scores(Column):
         """Score the texts."""
         from .responses import SCORE
 
+        out.require_same()
         for each in todo:
             texts = each.given["responses"]["text"].to_pylist()
             scores = scored(self.scorer.built, self.scorer.spec, each.problem, each.question.chat, texts)
-            out.keep(each.question, table({SCORE + storable(self.scorer.name): scores}))
+            out.keep(each, table({SCORE + storable(self.scorer.name): scores}))
             out.report(len(texts))
 
 

@@ -90,7 +90,7 @@ class Verdicts(Column):
             made: dict[str, Any] = {"conditions": dict(task.conditions())}
             if runs_answers(task):
                 answers, made["cpu_s"] = ran_answers(self.task, each.problem, responses, out.root)
-            out.keep(each.question, verdict_rows(verdicts, answers, made))
+            out.keep(each, verdict_rows(verdicts, answers, made))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class GivenVerdicts(Column):
         wanted = {each.problem.id: each for each in todo}
         for record, problem in self.responses.joined:  # type: ignore[attr-defined]
             if each := wanted.get(problem.id):
-                out.keep(each.question, self.of_record(each.problem, record, out))
+                out.keep(each, self.of_record(each.problem, record, out))
 
 
 def _shared(task: Part) -> Any:
@@ -355,7 +355,7 @@ class Audits(Column):
                 "status": pa.array([verdict and verdict.status for verdict in verdicts], pa.string()),
                 "reason": pa.array([verdict and storable(verdict.reason) for verdict in verdicts], pa.string()),
             }
-            out.keep(each.question, table(columns))
+            out.keep(each, table(columns))
 
     @staticmethod
     def _verdict(task: Any, problem: Problem, response: Ended) -> Verdict | None:
@@ -371,7 +371,7 @@ class Chance(Column):
 
     The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,
     `Task.chance_gradings` // m) other problems of the run, which are chosen with a seed made from the problem's id;
-    problems with the same reference are left out. `results.verdict_quality` turns the counts into one share.
+    problems with the same reference are left out. `results.rows.chance_level` turns the counts into one share.
 
     A grader that takes a response's last number has a chance level of about one in a hundred on GSM8K. With thousands
     of responses a problem, nearly every problem then looks solved at least once.
@@ -401,7 +401,7 @@ class Chance(Column):
             for other in others:
                 verdicts, _ = graded(task, other, responses.texts, responses.finish)
                 hits += sum(verdict.status == "correct" for verdict in verdicts)
-            out.keep(each.question, table({}, [hits, len(responses) * len(others)]))
+            out.keep(each, table({}, [hits, len(responses) * len(others)]))
 
     def _others(self, task: Task, problem: Problem, m: int) -> list[Problem]:
         """The problems against whose references a problem's m responses are graded; [] if no reference differs."""

@@ -25,7 +25,7 @@ from harness.system.progress import Progress
 from . import run as jobs
 from .options import RunConfig
 from .plan import make_plan
-from .price import SHORTER, Outlook, preflight, ranking_s, require_consent
+from .price import SHORTER, Outlook, preflight, require_consent
 
 AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
 ALL = "*"
@@ -79,7 +79,7 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
         with suppress(HarnessError):  # shown when it is this run's turn
             plan = make_plan(point.config, Progress(quiet=True))
             shares = plan.responses.key in pools
-            total += Outlook(ranking_s(plan) or 0) if shares else preflight(plan).outlook
+            total += Outlook() if shares else preflight(plan).outlook
             pools.add(plan.responses.key)
     return total
 

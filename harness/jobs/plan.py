@@ -25,15 +25,13 @@ from harness.plugin_system.component import Spec, build, parse_spec, require_wei
 from harness.plugin_system.picks import needs, require_selector
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry
-from harness.pools.given import GivenVectors, PoolTask, file_digest, pool_digest
-from harness.pools.joined import Joined, remarks
-from harness.pools.joining import IdTable, Joiner
-from harness.pools.reading import count_problems, other_layout
-from harness.pools.registered_layouts import Layouts
+from harness.pools.given import GivenVectors, PoolTask
+from harness.pools.joining import IdTable, Joined, Joiner, remarks
+from harness.pools.reading import Layouts, count_problems, file_digest, other_layout, pool_digest
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
 from harness.system.hashing import digest
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 
@@ -118,11 +116,9 @@ class Plan:
         """What makes columns of this plan."""
         return Maker(self.store, self.context.executor, self.context.progress)
 
-    @property
-    def choices(self) -> Choices:
-        """What one answer is worth, whatever the selector."""
-        assert self.verdicts is not None
-        return Choices(self.responses, self.verdicts, self.scores, self.n)
+    def choices(self, orders: Orders) -> Choices:
+        """What one answer is worth, chosen by the scores that the selector may read too."""
+        return Choices(self.responses, orders.verdicts, orders.scores, self.n)
 
     @property
     def audits(self) -> Audits | None:
@@ -142,7 +138,7 @@ class Plan:
         """The columns that all selectors share, in the order in which they are made."""
         assert self.verdicts is not None
         checked = [self.audits, self.chance] if self.config.audit else []
-        wanted = [self.vectors, self.scores, self.verdicts, *checked, self.choices]
+        wanted = [self.vectors, self.scores, self.verdicts, *checked]
         return [column for column in wanted if column is not None]
 
     @property

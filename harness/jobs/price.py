@@ -6,7 +6,6 @@ Work of an hour or more begins only with the user's consent.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import time
@@ -15,21 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.columns.column import Question, memo
-from harness.columns.orders import Orders, centred, import_libraries, is_unused, one_thread, pool_of
 from harness.columns.responses import Sampled, responses_of
 from harness.columns.store import count_rows, is_part
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import Verdicts
-from harness.contracts import Charges, EstimatesTime, Fetches, KnowsItsSize, Ranker, RanksMany
-from harness.errors import HarnessError, Lacking, NotBegun, contained
-from harness.plugin_system.picks import picked, subset_of
-from harness.records import Ints, Pool, SampleRequest
+from harness.contracts import Charges, EstimatesTime, Fetches, KnowsItsSize
+from harness.errors import HarnessError, Lacking, NotBegun
+from harness.records import SampleRequest
 from harness.system import extras
-from harness.system.pace import clock
-from harness.system.progress import Progress
+from harness.system.progress import Progress, clock
 from harness.task import Measured, Task
 
 from .options import RunConfig
@@ -92,7 +86,6 @@ class Preflight:
     encoding_s   the time of that, from a probe
     scored       responses that the scorer must still score
     cost         what sampling costs at most, as a clause; "" if that is not known
-    ranking_s    ranking, about, at most; None where it is little
     """
 
     cells: int
@@ -108,12 +101,11 @@ class Preflight:
     encoding_s: float | None = None
     scored: int = 0
     cost: str = ""
-    ranking_s: float | None = None
 
     @property
     def is_work(self) -> bool:
         """Whether anything worth a line is to be made."""
-        return bool(self.responses or self.verdicts or self.encoded or self.scored or self.ranking_s)
+        return bool(self.responses or self.verdicts or self.encoded or self.scored)
 
     def __str__(self) -> str:
         sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
@@ -128,14 +120,13 @@ class Preflight:
             f"embedding takes about {clock(self.encoding_s)}" if self.encoding_s is not None else "",
             f"{self.scored:,} responses to score" if self.scored else "",
             f"verifying takes about {clock(self.measuring_s)}" if self.measuring_s is not None else "",
-            f"ranking takes up to about {clock(self.ranking_s)}" if self.ranking_s is not None else "",
         ]
         return "to do: " + ", ".join(filter(None, parts))
 
     @property
     def outlook(self) -> Outlook:
         """The known times added up, and the responses and tokens whose sampling or encoding time is not known."""
-        seconds = sum(each or 0 for each in (self.seconds, self.measuring_s, self.encoding_s, self.ranking_s))
+        seconds = sum(each or 0 for each in (self.seconds, self.measuring_s, self.encoding_s))
         sampling = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
         return Outlook(seconds) + sampling + Outlook(0, self.scored + (self.encoded if self.encoding_s is None else 0))
 
@@ -185,7 +176,6 @@ def preflight(plan: Plan) -> Preflight:
         encoding_s=_encoding_s(plan, encoded),
         scored=to_score(plan),
         cost=cost,
-        ranking_s=ranking_s(plan),
     )
 
 
@@ -338,102 +328,6 @@ def _size(count: int) -> str:
         if count >= size:
             return f"{count / size:,.1f} {unit}"
     return f"{count / 1000:,.0f} kB"
-
-
-# Ranking: a selector is timed on parts of one pool, and the time of whole pools follows from that. Times are CPU times,
-# since a selector ranks in one thread. An order may end early, at its first correct response: so these are bounds.
-
-RANKING_WORTH = 1e9  # problems * trials * n²: a selector with less to do is not timed
-RANKING_PROBE_S = 2.0  # the next larger part is ranked if it is expected to end in this time
-SMALLEST = 64  # responses of the smallest part
-WORDS = 60  # of a random response
-STEEPEST = 3.0  # the power of n with which a time may grow
-STEEPER = 0.5  # added to the measured power: it grows with n itself, as terms of a lower power matter less
-
-_pool_s: dict[tuple[str, int], float | None] = {}  # key of the orders, n -> seconds for all trials of a pool
-
-
-def ranking_s(plan: Plan) -> float | None:
-    """About how many seconds ranking takes at most; None where it is little, or no selector can be timed here."""
-    times = [seconds for orders in plan.orders.values() if (seconds := _selector_s(plan, orders)) is not None]
-    return sum(times) if times else None
-
-
-def _selector_s(plan: Plan, orders: Orders) -> float | None:
-    missing = plan.store.missing(orders, plan.questions)
-    n = plan.n or max(map(plan.rows, missing[:1]), default=0)
-    if len(missing) * orders.trials * n**2 < RANKING_WORTH:
-        return None
-    key = orders.key, n
-    if key not in _pool_s:
-        with plan.context.progress.waiting(f"timing selector {orders.selector.spec}"):
-            _pool_s[key] = _timed(orders, _pool(plan, orders, missing[0], n))
-    seconds, executor = _pool_s[key], plan.context.executor
-    at_once = executor.at_once() if hasattr(executor, "at_once") and not orders.here else 1
-    return None if seconds is None else seconds * len(missing) / max(1, min(at_once, len(missing)))
-
-
-def _timed(orders: Orders, pool: Pool) -> float | None:
-    """Seconds of all trials on the pool; None if the selector fails, which its own row will show."""
-    try:
-        with contained(), one_thread(orders.selector.spec):
-            import_libraries(orders.selector.built)
-            _rank_whole(orders, pool.part(range(min(16, len(pool)))))  # builds and imports what is lazy
-            return _extrapolated(orders, pool)
-    except Exception:
-        return None
-
-
-def _rank_whole(orders: Orders, pool: Pool) -> float:
-    """Rank all of a pool once; return how many times as long all of a run's trials take."""
-    selector, rngs = orders.selector.built, np.random.default_rng(0).spawn(orders.trials)
-    if isinstance(selector, RanksMany) and selector.many > 1:
-        for ranked in selector.rank_many([pool] * selector.many, [rngs] * selector.many):
-            for order in ranked:
-                list(picked(order, len(pool)))
-        return 1 / selector.many
-    if not isinstance(selector, Ranker):
-        subset_of(selector, pool, len(pool), rngs[0])
-        return 2.0 * orders.trials  # with the smaller budgets
-    list(picked(selector.rank(pool, rngs[0]), len(pool)))
-    return 1 if is_unused(rngs[0], np.random.default_rng(0).spawn(1)[0]) else orders.trials
-
-
-def _extrapolated(orders: Orders, pool: Pool) -> float:
-    """Seconds of the pool's trials, from n/4 and n/2 of its rows, or from fewer where these would take long."""
-    n = len(pool)
-    sizes = [n >> halvings for halvings in range(n.bit_length(), 0, -1) if n >> halvings >= SMALLEST]
-    times: list[tuple[int, float]] = []
-    for size in [n >> 2, n >> 1] if len(sizes) < 2 else sizes:
-        if len(times) >= 2 and times[-1][1] * 2**STEEPEST > RANKING_PROBE_S:
-            break
-        started = time.process_time()
-        share = _rank_whole(orders, pool.part(range(size)))
-        times.append((size, time.process_time() - started))
-    (half, before), (size, seconds) = times[-2:]
-    growth = math.log(max(seconds, 1e-9) / max(before, 1e-9)) / math.log(size / half) + STEEPER
-    return float(seconds * share * (n / size) ** min(max(growth, 0.0), STEEPEST))
-
-
-def _pool(plan: Plan, orders: Orders, question: Question, n: int) -> Pool:
-    """The problem's pool if the store has it, else n random responses."""
-    paths = {column.kind: plan.store.path(column, question) for column in orders.reads}
-    if all(paths.values()):
-        given = {column.kind: plan.store.rows(column, question) for column in orders.reads}
-        return pool_of(given, orders.n, f"pool {orders.pool.key}")
-    rng = np.random.default_rng(0)
-    return Pool(
-        texts=_texts(rng.integers(1000, size=(n, WORDS))),
-        embeddings=centred(rng.normal(size=(n, plan.config.dim if orders.vectors else 0)).astype(np.float32)),
-        logprobs=-rng.gamma(20.0, size=n),
-        lengths=rng.integers(1, 4 * WORDS, n),
-        answers=_texts(rng.integers(n, size=(n, 1))),
-        scores={"score": rng.normal(size=n)},
-    )
-
-
-def _texts(words: Ints) -> list[str]:
-    return [" ".join(map(str, row)) for row in words]
 
 
 # By arithmetic, where nothing can be planned: problems x responses x --max-tokens, at a speed that is assumed from the

@@ -29,11 +29,10 @@ from harness.errors import HarnessError
 from harness.plugin_system.component import parameters, weights_remark
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
-from harness.pools.joined import remarks
+from harness.pools.joining import remarks
 from harness.pools.record import PoolRecord, scores_in
 from harness.pools.verified import check_verified, read_verified
 from harness.records import Floats, Pool, Problem, Responses
-from harness.results.verdict_quality import answers_line
 from harness.system import extras
 from harness.system.progress import Progress
 
@@ -219,7 +218,7 @@ def _problems_of(
         if not given.names:
             raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
         for name in given.names:  # each row is a response without a text
-            n = given.get(name, given.rows(name)).shape[0]
+            n = given.get(name).shape[0]
             nothing = Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
             yield Problem(name, "", meta={"names": given.row_names(name)}), nothing
 
@@ -375,6 +374,8 @@ def _answers(
             )
             total_cpu_s += cpu_s
             bar.advance()
+    from harness.results.columns import answers_line  # scipy.stats, which `harness select` does without
+
     context.progress.say(answers_line(sum(map(len, answers.values())), total_cpu_s))
     return lambda each: answers[each.problem.id]
 

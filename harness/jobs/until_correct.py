@@ -22,7 +22,7 @@ from harness.contracts import tokens_of
 from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
 from harness.results import stopping_times
-from harness.results.provenance import made_with
+from harness.results.cells import made_with
 from harness.system.hashing import digest, storable
 from harness.system.progress import Progress
 from harness.task import Task
@@ -70,14 +70,14 @@ class Sequences(Sampled):
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Sample and verify; each problem is kept as soon as it ends."""
-        judges = [Judge(self.grader.built, each.question) for each in todo]
+        judges = [Judge(self.grader.built, each) for each in todo]
         kept: set[Question] = set()
 
         def keep(judge: Judge, responses: Responses) -> None:
             if judge.question in kept:  # an engine may report a problem twice
                 return
             kept.add(judge.question)
-            out.keep(judge.question, judge.rows(responses))
+            out.keep(judge.todo, judge.rows(responses))
             out.paid(judge.question).unlink(missing_ok=True)
             out.report(1)
 
@@ -134,8 +134,13 @@ class Judge:
     """The verifier of one problem; equal responses are verified once."""
 
     task: Task
-    question: Question
+    todo: Todo
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+
+    @property
+    def question(self) -> Question:
+        """The problem."""
+        return self.todo.question
 
     def verdict(self, text: str, finish: str) -> Verdict:
         """Grade a text in the form that the store keeps, as a later run will. `finish`: "" if not known."""

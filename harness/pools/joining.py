@@ -1,4 +1,6 @@
-"""Find the task's problem that a line of a pool answers: by a table, by id, by prompt, or by a prompt inside another.
+"""Join a pool file to a task's problems: by a table, by id, by prompt, or by a prompt inside another.
+
+`Joined` reads the file with the problem of each line; `Joiner` finds it, also by the table of --ids (`IdTable`).
 
 The ways are tried in this order, each with all ids or prompts of the line; the first that finds a problem counts:
 
@@ -17,24 +19,127 @@ and reference, are an exception: the first counts. 83 of the 4,096 problems of d
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem
-from harness.system.json_lines import Line, opened, read_lines
+from harness.system.files import opened
+from harness.system.hashing import storable
+from harness.system.json_text import Line, read_lines
 
+from .reading import Layouts, read_pool
 from .record import PoolRecord
 
 SHORTEST = 20  # characters of a prompt that is looked for within others; also the length of the index's keys
 SEVERAL = "several"
+WAYS = {
+    "--ids": "by the table of --ids",
+    "id": "by id",
+    "prompt": "by prompt",
+    "rendered": "by the prompt as the task asks it",
+    "within": "because their prompt holds the task's",
+}
 
-Found: TypeAlias = tuple[Problem | None, str]
-Find: TypeAlias = Callable[[str], list[Problem | None]]
 Prompts: TypeAlias = dict[str, Problem | None]  # squeezed prompt -> its problem; None where it is of several
+
+
+class Joined:
+    """Iterate over a pool file: pairs of a line and its problem, without the lines that join to no problem.
+
+    After each pass `index` lists what it joined. Without a `join` each line is its own problem.
+    """
+
+    def __init__(self, path: Path, join: Joiner | None, layouts: Layouts | None = None) -> None:
+        self.path, self.join, self.layouts = path, join, layouts or Layouts()
+        self.entries: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        self.several: list[str] = []
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
+        self.entries, self.lost, self.several, self.notes = [], [], [], []
+        taken: dict[str, str] = {}
+        for record in read_pool(self.path, self.notes.append, self.layouts):
+            prompt = next(iter(record.prompts), "")
+            own = Problem(record.problem_id, prompt, record.reference)
+            problem, way = self.join(record) if self.join else (own, "")
+            if problem is None:
+                (self.several if way == SEVERAL else self.lost).append(record.problem_id)
+                continue
+            name = storable(problem.id)  # as a cell has it
+            if name in taken:
+                raise HarnessError(
+                    f"pool {self.path}: {record.problem_id!r} and {taken[name]!r} both join to problem {problem.id!r}"
+                )
+            taken[name] = record.problem_id
+            self.entries.append(
+                {
+                    "id": problem.id,
+                    "line": record.problem_id,
+                    "way": way,
+                    "prompt": prompt,
+                    "reference": record.reference,
+                    "n": len(record.responses),
+                    "graded": record.correct is not None,
+                    **({"figures": True} if record.measurements else {}),
+                    **({"scores": list(record.scores)} if record.scores else {}),
+                    "logprob_kind": record.logprob_kind,
+                }
+            )
+            yield record, problem
+
+    def index(self) -> dict[str, Any]:
+        """Return what the last pass joined; HarnessError if no line joined, or none by the table of --ids.
+
+        entries  for each joined problem what the file says of it
+        lost     the ids of lines that fit no problem
+        several  the ids of lines that fit several problems, and so join to none
+        notes    how the file was read
+        """
+        path, join, entries = self.path, self.join, self.entries
+        if not entries:
+            lost, what_to_do = (
+                [*self.lost, *self.several],
+                "the table" if join and join.ids else "give a table of --ids",
+            )
+            raise HarnessError(
+                f"pool {path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is "
+                f"{lost[0]!r}: check the split, or {what_to_do}"
+            )
+        if join and join.ids and not any(entry["way"] == "--ids" for entry in entries):
+            raise HarnessError(
+                f"ids {join.ids.path}: names no line of pool {path}; its first is {entries[0]['line']!r}"
+            )
+        return {"entries": entries, "lost": self.lost, "several": self.several, "notes": self.notes}
+
+
+def remarks(index: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for the user about an `index`: how its file was read, how its lines joined, which joined none."""
+    entries, lost, several = index["entries"], index["lost"], index["several"]
+    total = len(entries) + len(lost) + len(several)
+    yield from index["notes"]
+    ways = Counter(entry["way"] for entry in entries)
+    if set(ways) - {"", "id"}:
+        yield "pool: joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in WAYS.items() if ways[way])
+    if lost:
+        yield f"pool: {len(lost)} of {total} problems join to none of the task's: {_first_names(lost)}"
+    if several:
+        yield (
+            f"pool: {len(several)} of {total} problems fit several of the task's and are left out: "
+            f"{_first_names(several)}; a table of --ids says which is meant"
+        )
+
+
+def _first_names(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+# Which problem a line answers
 
 
 class Joiner:
@@ -48,14 +153,14 @@ class Joiner:
         last = _by_prompt((chat[-1]["content"], problem) for chat, problem in chats if chat)
         self.ids = ids
         self.by_id = {problem.id: problem for problem in problems}
-        self.ways: tuple[tuple[str, Find], ...] = (
-            ("prompt", partial(_equal, raw)),
-            ("rendered", partial(_equal, rendered)),
+        self.ways = (
+            ("prompt", lambda text: [raw[text]] if text in raw else []),
+            ("rendered", lambda text: [rendered[text]] if text in rendered else []),
             ("within", Within(raw)),
             ("within", Within(last)),
         )
 
-    def __call__(self, record: PoolRecord) -> Found:
+    def __call__(self, record: PoolRecord) -> tuple[Problem | None, str]:
         """Return the problem and the way it was found, or None where the line joins to none.
 
         Beside None stands `SEVERAL`, "--ids" (the table names a problem that the task lacks), or "".
@@ -72,10 +177,6 @@ class Joiner:
                 if fits:
                     return (fits[0], way) if len(fits) == 1 and fits[0] else (None, SEVERAL)
         return None, ""
-
-
-def _equal(known: Prompts, prompt: str) -> list[Problem | None]:
-    return [known[prompt]] if prompt in known else []
 
 
 class Within:
@@ -108,37 +209,29 @@ class Within:
 def _stands(prompt: str, text: str, start: int) -> bool:
     """Whether the prompt is at that place and no number runs on over its ends."""
     end = start + len(prompt)
-    if not text.startswith(prompt, start):
-        return False
-    before, after = text[max(0, start - 2) : start], text[end : end + 2]
-    return not (
-        (prompt[0].isdigit() and (before[-1:].isdigit() or (before[-1:] == "." and before[:1].isdigit())))
-        or (prompt[-1].isdigit() and (after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit())))
-    )
+    cuts_before = prompt[0].isdigit() and re.search(r"\d\.?$", text[max(0, start - 2) : start])
+    cuts_after = prompt[-1].isdigit() and re.match(r"\.?\d", text[end : end + 2])
+    return text.startswith(prompt, start) and not cuts_before and not cuts_after
 
 
 def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
+    """The problem of each prompt; of several that are graded alike (same reference and meta) the first."""
     known: Prompts = {}
     for prompt, problem in pairs:
         squeezed = _squeezed(prompt)
-        existing = known.get(squeezed, problem)
-        known[squeezed] = existing if existing and _alike(existing, problem) else None
+        first = known.get(squeezed, problem)
+        alike = first is problem or (
+            first and repr((first.reference, first.meta)) == repr((problem.reference, problem.meta))
+        )
+        known[squeezed] = first if alike else None
     return known
-
-
-def _alike(first: Problem, second: Problem) -> bool:
-    """Whether two problems with the same prompt are graded alike, so that either may be taken."""
-    return first is second or repr((first.reference, first.meta)) == repr((second.reference, second.meta))
 
 
 def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-# The table of --ids.
-
-TASK_COLUMNS = ("task_id", "problem_id", "id")
-POOL_COLUMNS = ("pool_id", "from")
+# The table of --ids
 
 
 class IdTable:
@@ -148,11 +241,25 @@ class IdTable:
         self.path = path
         self.by_id: dict[str, str] = {}
         self.by_prompt: dict[str, str | None] = {}
-        self.rows = 0
+        row = None
         for row in _rows(path):
-            self._take(row)
-            self.rows += 1
-        if not self.rows:
+            task_id, pool_id = _cell(row, "task_id", "problem_id", "id"), _cell(row, "pool_id", "from")
+            prompt = row.value.get("prompt")
+            if task_id is not None and pool_id is not None:
+                before = self.by_id.setdefault(pool_id, task_id)
+                if before != task_id:
+                    raise HarnessError(f"{row.where}: {pool_id!r} is {task_id!r} here and {before!r} in a row before")
+            elif task_id is not None and isinstance(prompt, str):
+                squeezed = _squeezed(prompt)
+                same = self.by_prompt.get(squeezed, task_id) == task_id
+                self.by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
+            else:
+                columns = ", ".join(map(repr, row.value))
+                raise HarnessError(
+                    f"{row.where}: expected the task's id (task_id, problem_id or id) and the pool's line (pool_id, "
+                    f"from or prompt), got {columns:.200}"
+                )
+        if row is None:
             raise HarnessError(f"ids {path}: no rows: it holds a task's id and a pool's line each, see docs/pools.md")
 
     def find(self, record: PoolRecord) -> str | None:
@@ -163,26 +270,8 @@ class IdTable:
         mapped = (self.by_prompt.get(_squeezed(prompt)) for prompt in record.prompts)
         return next((name for name in mapped if name is not None), None)
 
-    def _take(self, row: Line) -> None:
-        task_id, pool_id = _cell(row, TASK_COLUMNS), _cell(row, POOL_COLUMNS)
-        prompt = row.value.get("prompt")
-        if task_id is None or (pool_id is None and not isinstance(prompt, str)):
-            columns = ", ".join(map(repr, row.value))
-            raise HarnessError(
-                f"{row.where}: expected the task's id (task_id, problem_id or id) and the pool's line (pool_id, from "
-                f"or prompt), got {columns:.200}"
-            )
-        if pool_id is not None:
-            before = self.by_id.setdefault(pool_id, task_id)
-            if before != task_id:
-                raise HarnessError(f"{row.where}: {pool_id!r} is {task_id!r} here and {before!r} in a row before")
-        elif isinstance(prompt, str):
-            squeezed = _squeezed(prompt)
-            same = self.by_prompt.get(squeezed, task_id) == task_id
-            self.by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
 
-
-def _cell(row: Line, names: Iterable[str]) -> str | None:
+def _cell(row: Line, *names: str) -> str | None:
     """The text or whole number under the first of those names that is there."""
     for name in names:
         value = row.value.get(name)

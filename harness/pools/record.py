@@ -1,16 +1,23 @@
-"""One problem's responses as a pool file holds them, and what the readers of layouts share."""
+"""What whoever writes a layout of pool files needs: the record that it gives, what it offers, and functions to read by.
+
+A layout is a plugin of kind "layout" (`register_layouts`), built without parameters. It turns a file that another tool
+wrote into `PoolRecord`s, one a problem, and reads either JSON lines (`LineLayout`) or whole files (`FileLayout`). What
+it refuses, it refuses with a HarnessError that names file and place.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Responses
+from harness.system.json_text import Line
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -63,6 +70,50 @@ class PoolRecord:
         )
 
 
+@runtime_checkable
+class LineLayout(Protocol):
+    """A layout of JSON lines: files and folders are opened, unpacked and parsed by the harness.
+
+    name    as messages show it
+    keys    what each line holds, for messages
+    Three attributes are optional: `one_line_a_problem = True` where lines are problems, which lets progress be shown;
+    `remark`, what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts"; and `verdicts`,
+    keys of another grader's verdicts, which are named too where the first line has them.
+    """
+
+    name: str
+    keys: str
+
+    def fits(self, value: Mapping[str, Any]) -> bool:
+        """Whether an object is a line of this layout; the first line of a file decides, all others must fit too."""
+
+    def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
+        """The records of a file's lines, each problem once (`grouped` joins those of several lines)."""
+
+
+@runtime_checkable
+class FileLayout(Protocol):
+    """A layout of whole files, or of folders.
+
+    name    as messages show it
+    holds   what it reads, for messages, e.g. "lighteval parquet"
+    A layout of folders may have `files(path)`: those of the folder that it reads. A change in another one then changes
+    no key.
+    """
+
+    name: str
+    holds: str
+
+    def fits(self, path: Path) -> bool:
+        """Whether an existing file or folder is of this layout, judged by its content."""
+
+    def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
+        """The records of a file or folder; `say` gets a line on how it is read and what of it is not taken."""
+
+
+# What readers of layouts share
+
+
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
     """Yield one record for each key, with the responses of all records that have it, in order of first appearance.
 
@@ -72,23 +123,22 @@ def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord
 
     parts  pairs of a key and a record
     """
-    records: dict[Hashable, list[PoolRecord]] = {}
+    groups: dict[Hashable, list[PoolRecord]] = {}
     for key, part in parts:
-        records.setdefault(key, []).append(part)
-    while records:
-        yield _joined(records.pop(next(iter(records))))
-
-
-def _joined(parts: Sequence[PoolRecord]) -> PoolRecord:
-    scores: dict[str, list[float | None]] = {name: [] for part in parts for name in part.scores}
-    for part in parts:
-        for name, column in scores.items():
-            column.extend(part.scores.get(name, [None] * len(part.responses)))
-    finish: list[str] | None = None
-    if any(part.finish is not None for part in parts):
-        finish = [end for part in parts for end in part.finish or ["stop"] * len(part.responses)]
-    responses = [text for part in parts for text in part.responses]
-    return replace(parts[0], responses=responses, scores=scores, finish=finish)
+        groups.setdefault(key, []).append(part)
+    while groups:
+        group = groups.pop(next(iter(groups)))
+        scores: dict[str, list[float | None]] = {name: [] for part in group for name in part.scores}
+        for part in group:
+            for name, column in scores.items():
+                column.extend(part.scores.get(name, [None] * len(part.responses)))
+        finish = [end for part in group for end in part.finish or ["stop"] * len(part.responses)]
+        yield replace(
+            group[0],
+            responses=[text for part in group for text in part.responses],
+            scores=scores,
+            finish=finish if any(part.finish is not None for part in group) else None,
+        )
 
 
 def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
@@ -143,15 +193,13 @@ def as_reference(value: Any) -> Any:
     Texts, whole numbers, booleans, None and flat lists of these stay as they are. Anything else, also a float or a very
     long number, becomes text, or None if Python cannot write it.
     """
-    if _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value))):
+    plain = (str, int, type(None))
+    entries = value if isinstance(value, list) else [value]
+    if all(
+        isinstance(entry, plain) and not (isinstance(entry, int) and entry.bit_length() >= 4_096) for entry in entries
+    ):
         return value
     try:
         return str(value)
     except (ValueError, RecursionError):  # it holds a number of more digits than Python writes
         return None
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, int):
-        return value.bit_length() < 4_096
-    return isinstance(value, (str, type(None)))

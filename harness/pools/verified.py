@@ -6,11 +6,14 @@ What `harness select --jsonl` prints will do too: its picks stand under "order".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError, did_you_mean
-from harness.system.json_lines import Line, read_lines
+from harness.errors import HarnessError
+from harness.system.json_text import read_lines
+
+from .record import text_in
 
 
 def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
@@ -23,39 +26,31 @@ def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
     """
     verified: dict[str, list[int]] = {}
     for line in read_lines(path, "verified"):
-        name = _problem_id(line, sizes)
-        indices = line.value.get("indices", line.value.get("order"))
-        more = _indices(indices, f"{line.where} ({name})", sizes[name])
+        if "problem_id" not in line.value or not {"indices", "order"} & set(line.value):
+            keys = ", ".join(map(repr, line.value)) or "none"
+            raise HarnessError(
+                f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}'
+            )
+        name = text_in(line.value, "problem_id", line.where)
+        more = _indices(name, line.value.get("indices", line.value.get("order")), sizes, line.where)
         verified[name] = list(dict.fromkeys([*verified.get(name, ()), *more]))
     return verified
 
 
 def check_verified(given: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> dict[str, list[int]]:
     """Return what `read_verified` does of indices in memory; HarnessError for the same faults."""
-    unknown = next((name for name in given if name not in sizes), None)
-    if unknown is not None:
-        raise HarnessError(f"verified: problem {unknown!r:.80} is none of the {len(sizes)} of the pool")
-    return {name: _indices(list(indices), f"verified ({name})", sizes[name]) for name, indices in given.items()}
+    return {name: _indices(name, list(indices), sizes, "verified") for name, indices in given.items()}
 
 
-def _problem_id(line: Line, sizes: Mapping[str, int]) -> str:
-    if "problem_id" not in line.value or not {"indices", "order"} & set(line.value):
-        keys = ", ".join(map(repr, line.value)) or "none"
-        raise HarnessError(f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}')
-    name = line.value["problem_id"]
-    if not isinstance(name, str):
-        raise HarnessError(f"{line.where}: problem_id must be a text, got {name!r:.60}")
+def _indices(name: str, indices: Any, sizes: Mapping[str, int], where: str) -> list[int]:
     if name not in sizes:
-        guess = did_you_mean(name, sizes).partition("? ")
-        hint = f" {guess[0]}?)" if guess[1] else ""
-        raise HarnessError(f"{line.where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
-    return name
-
-
-def _indices(indices: Any, where: str, n: int) -> list[int]:
-    seen = set[int]()
+        close = get_close_matches(str(name), sizes, n=1, cutoff=0.5)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise HarnessError(f"{where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
+    where, n = f"{where} ({name})", sizes[name]
     if not isinstance(indices, list):
         raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")
+    seen = set[int]()
     for index in indices:
         if type(index) is not int:
             raise HarnessError(f"{where}: indices must be whole numbers, got {index!r:.60}")

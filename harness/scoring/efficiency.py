@@ -160,8 +160,4 @@ def _checked(factor: Factor, room: float) -> Factor:
         return replace(factor, calls=None, times=None, times_ci=None, no_interval=UNSOLVED if factor.times else NEVER)
     if room < ROOM:
         return replace(factor, times_ci=None, no_interval=TOO_NEAR)
-    return replace(factor, times_ci=[_rounded(end) if end else None for end in factor.times_ci or ()])
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{stats.DIGITS}g}")
+    return replace(factor, times_ci=[stats.rounded(end) if end else None for end in factor.times_ci or ()])

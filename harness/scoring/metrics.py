@@ -188,28 +188,19 @@ def over_seeds(groups: Sequence[Sequence[Outcomes]]) -> Outcomes:
 
     The cells of a group become further trials on its pool. All groups must have the same size and the same problems.
     """
-    pools = [_more_trials(group) for group in groups]
 
-    def interleaved(arrays: Sequence[Any]) -> Any:  # the pools of a problem become adjacent
-        stacked = np.stack(arrays, axis=1)
+    def joined(parts: Sequence[Sequence[Any]]) -> Any:
+        """The arrays of the cells, by group: trials side by side, and the pools of a problem adjacent."""
+        stacked = np.stack([np.concatenate(part, axis=-1) for part in parts], axis=1)
         return stacked.reshape(-1, *stacked.shape[2:])
 
-    first = pools[0]
-    ranks = interleaved([pool.ranks for pool in pools]) if first.ranks is not None else None
+    first = groups[0][0]
+    n, c, errors = (joined([[getattr(cells[0], name)] for cells in groups]) for name in ("n", "c", "errors"))
+    ranks = joined([[cell.ranks for cell in cells] for cells in groups]) if first.ranks is not None else None
     hits = None
     if first.hits is not None:
-        hits = {k: interleaved([(pool.hits or {})[k] for pool in pools]) for k in first.hits}
-    n, c, errors = (interleaved([getattr(pool, name) for pool in pools]) for name in ("n", "c", "errors"))
-    return Outcomes(n, c, errors, ranks, hits, len(pools))
-
-
-def _more_trials(group: Sequence[Outcomes]) -> Outcomes:
-    first = group[0]
-    ranks = np.concatenate([outcomes.ranks for outcomes in group], axis=1) if first.ranks is not None else None
-    hits = None
-    if first.hits is not None:
-        hits = {k: np.concatenate([(outcomes.hits or {})[k] for outcomes in group], axis=1) for k in first.hits}
-    return Outcomes(first.n, first.c, first.errors, ranks=ranks, hits=hits)
+        hits = {k: joined([[(cell.hits or {})[k] for cell in cells] for cells in groups]) for k in first.hits}
+    return Outcomes(n, c, errors, ranks, hits, len(groups))
 
 
 def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:

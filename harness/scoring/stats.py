@@ -163,10 +163,11 @@ def _critical(pivots: Floats, n: int) -> Floats:
 
 
 def _ends(low: float, high: float) -> list[float]:
-    return [_rounded(low), _rounded(high)]
+    return [rounded(low), rounded(high)]
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """The value with `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")
 
 
@@ -185,23 +186,19 @@ def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
     ranks, n, c = ranks[varies], n[varies], c[varies]
     if not ranks.size:
         return None
-    trials = independent_trials(ranks, n, c)
+    trials = independent_trials(ranks, (n + 1) / (c + 1))
     lower, upper = _rank_sum_tails(n, c, trials, float(trials * ranks.mean(axis=1).sum()))
-    return _rounded(min(1.0, max(P_FLOOR, 2 * min(lower, upper))))
+    return rounded(min(1.0, max(P_FLOOR, 2 * min(lower, upper))))
 
 
-def independent_trials(ranks: Ints, n: Ints, c: Ints) -> int:
+def independent_trials(values: Ints | Floats, expected: Floats) -> int:
     """The effective number of independent trials, 1 to T: T / (1 + (T - 1) r) rounded down.
 
-    ranks (problems, trials), every problem with 0 < c < N. r is the trials' intraclass correlation around the expected
-    ranks of random orders, which are first scaled to the observed mean; r is at least 0. A deterministic ranker repeats
-    one trial: r = 1, one trial. Random orders: r is near 0.
+    values (problems, trials), ranks say, of which each problem can have several; expected (problems,): their means in
+    random orders. r is the trials' intraclass correlation around the expected values, which are first scaled to the
+    observed mean; r is at least 0. A deterministic ranker repeats one trial: r = 1, one trial. Random orders: r is near
+    0.
     """
-    return _independent(np.asarray(ranks, float), (n + 1) / (c + 1))
-
-
-def _independent(values: Floats, expected: Floats) -> int:
-    """`independent_trials` for any values (problems, trials); `expected` (problems,): their means in random orders."""
     trials = values.shape[1]
     excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
     squares = float((excess**2).sum())
@@ -269,11 +266,11 @@ def random_subset_test(hits: Floats, chances: Floats) -> float | None:
     hits, chances = hits[varies], chances[varies]
     if not hits.size:
         return None
-    trials = _independent(hits, chances)
+    trials = independent_trials(hits, chances)
     law = _hit_count_law(chances, trials)
     total = float(trials * hits.mean(axis=1).sum())
     lower, upper = law[: int(np.floor(total + 1e-9)) + 1].sum(), law[int(np.ceil(total - 1e-9)) :].sum()
-    return _rounded(min(1.0, max(P_FLOOR, 2 * min(float(lower), float(upper)))))
+    return rounded(min(1.0, max(P_FLOOR, 2 * min(float(lower), float(upper)))))
 
 
 def _hit_count_law(chances: Floats, trials: int) -> Floats:
@@ -356,7 +353,7 @@ def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
         batch=max(1, FLIPPED // d.size),
         rng=np.random.default_rng(seed),
     )
-    return _rounded(float(test.pvalue))
+    return rounded(float(test.pvalue))
 
 
 # Many rows
@@ -371,4 +368,4 @@ def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None
     """
     tested = [p for p in p_values if p is not None]
     adjusted = iter(false_discovery_control(tested).tolist() if tested else [])
-    return [None if p is None else _rounded(next(adjusted)) for p in p_values]
+    return [None if p is None else rounded(next(adjusted)) for p in p_values]

@@ -12,7 +12,6 @@ does not import pytest. `harness check KIND NAME` runs the same checks; docs/con
 """
 
 from .bounded_checks import check_registered
-from .checking import Check, ConformanceError, Inapplicable
-from .run_checks import KINDS, checks, findings
+from .checking import KINDS, Check, ConformanceError, Inapplicable, checks, findings
 
 __all__ = ["KINDS", "Check", "ConformanceError", "Inapplicable", "check_registered", "checks", "findings"]

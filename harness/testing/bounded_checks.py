@@ -1,51 +1,38 @@
-"""Run checks in a child process, each with a limit of time: a check that does not end is a failure that says so."""
+"""Run checks in a child process, each with a limit of time, and repeat a call in a process with nothing in common.
+
+A check that does not end is a failure that says so, and the others go on in a new process.
+"""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
-from harness.system.activity import doing
-from harness.system.bounded_child import BoundedChild
-from harness.system.lifeline import end_with_owner
+from harness.plugin_system.registry import load_file, load_registry
+from harness.system import output
+from harness.system.children import BoundedChild, end_with_owner
+from harness.system.progress import doing
 
-from .checking import FIRST_FIX, Check, remember
-from .run_checks import Finding, checks, finding_of
+from .checking import Check, Finding, Inapplicable, Violation, checks, expect, finding_of, findings_by, found
 
 CHECK_S = 120.0  # seconds that a check may take
 BUILD_S = 600.0  # seconds to start Python, import and build the component; it may load a model
+ELSEWHERE_S = 300  # seconds that a call in another process may take
 EMBEDDED_MODEL = "tiny24"  # comes with the package; engines are checked with it unless another model is given
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A registered component to check: its kind, its spec, and what the harness passes to it.
-
-    data   a task's local file with problems; None is the task's own source
-    model  the model of an engine; None is the small one that comes with the package
-    """
-
-    kind: str
-    name: str
-    data: Path | None = None
-    model: str | None = None
-    plugin_files: tuple[Path, ...] = ()
-
-    def built(self) -> Any:
-        """The component, built anew."""
-        contexts: dict[str, dict[str, Any]] = {
-            "task": {"data": self.data and str(self.data)},
-            "engine": {"model": self.model or EMBEDDED_MODEL},
-        }
-        return build(load_registry(self.plugin_files), self.kind, self.name, **contexts.get(self.kind, {}))
+FILE_PREFIX = "harness_file_"  # what the registry calls the module of a `--plugin FILE`
 
 
 def check_registered(
@@ -55,118 +42,146 @@ def check_registered(
     data: Path | None = None,
     model: str | None = None,
     plugin_files: Sequence[Path] = (),
-    report: Callable[[str], None] = lambda text: None,
-) -> list[Finding]:
+    limit_s: float = CHECK_S,
+) -> Iterator[Finding]:
     """Run the checks on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
 
-    data    a task's local file with problems; None is the task's own source
-    model   the model of an engine; None is the small one that comes with the package
-    report  called with a line of text before the checks of each component
+    data     a task's local file with problems; None is the task's own source
+    model    the model of an engine; None is the small one that comes with the package
+    limit_s  a check that takes longer has failed, as has one that ends its process
 
-    Each finding is as in `findings`, with the kind and the component's name added. A component that cannot be built
-    or checked raises HarnessError; with `*` it is reported as not applicable, and the others are still checked.
+    Each finding comes as soon as its check ends. It is as in `findings`, with the kind and the component's name added.
+    A component that cannot be built or checked raises HarnessError; with `*` it is a last finding, "not applicable",
+    and the others are still checked.
     """
-    rows: list[Finding] = []
-    for each in names(kind, name, plugin_files):
-        subject = Subject(kind.removesuffix("s"), each, data, model, tuple(plugin_files))
-        report(f"{subject.kind} {each}: {len(checks(kind))} checks")
-        rows += checked(subject, refusable=name == "*")
-    return rows
-
-
-def names(kind: str, name: str, plugin_files: Sequence[Path]) -> list[str]:
-    """The name itself, or with `*` the full names of all components of the kind; HarnessError for an unknown kind."""
+    kind = kind.removesuffix("s")
     checks(kind)
-    if name != "*":
-        return [name]
-    registry = load_registry(plugin_files)
-    return [registration.full_name for registration in registry.of_kind(kind.removesuffix("s"))]
-
-
-def checked(subject: Subject, limit_s: float = CHECK_S, refusable: bool = False) -> Iterator[Finding]:
-    """Run each check of the subject's kind on it, and yield its finding as soon as it ends, with kind and name.
-
-    A check that takes longer than `limit_s` seconds has failed; so has one that ends its process. The checks that
-    presume it do not apply. HarnessError if the component cannot be built or checked; if `refusable`, that is a last
-    finding, "not applicable".
-    """
-    labels = {"kind": subject.kind, "name": subject.name}
-    try:
-        for finding in _findings(subject, limit_s):
-            yield labels | finding
-    except HarnessError as refusal:
-        if not refusable:
-            raise
-        yield labels | {"check": "-", "outcome": "not applicable", "what": str(refusal)}
-
-
-def _findings(subject: Subject, limit_s: float) -> Iterator[Finding]:
-    held: dict[str, bool] = {}
-    child: BoundedChild | None = None
-    try:
-        for place, check in enumerate(checks(subject.kind)):
-            broken = [other.name for other in check.presumes if not held.get(other.name, True)]
-            with doing(f"{subject.kind} {subject.name}, check {check.name}"):
-                if broken:
-                    finding = _finding(check, "not applicable", f"{FIRST_FIX} {broken[0]} finds")
-                else:
-                    child = child if child and child.alive else _started(subject)
-                    finding = _asked(child, check, (place, held), limit_s)
-            held[check.name] = finding["outcome"] != "failed" and not finding["what"].startswith(FIRST_FIX)
-            yield finding
-    finally:
-        if child:
+    names = [name] if name != "*" else [each.full_name for each in load_registry(plugin_files).of_kind(kind)]
+    contexts: dict[str, dict[str, Any]] = {
+        "task": {"data": data and str(data)},
+        "engine": {"model": model or EMBEDDED_MODEL},
+    }
+    for each in names:
+        labels = {"kind": kind, "name": each}
+        child = _Child(kind, each, tuple(plugin_files), contexts.get(kind, {}))
+        try:
+            for finding in findings_by(partial(child.finding_of, limit_s), kind):
+                yield labels | finding
+        except HarnessError as refusal:
+            if name != "*":
+                raise
+            yield labels | {"check": "-", "outcome": "not applicable", "what": str(refusal)}
+        finally:
             child.end()
 
 
-def _finding(check: Check, outcome: str, what: str) -> Finding:
-    return {"check": check.name, "outcome": outcome, "what": what}
+class _Child:
+    """A process that has built a component and runs checks on it; a new one after it was ended."""
+
+    def __init__(self, kind: str, name: str, plugin_files: tuple[Path, ...], context: dict[str, Any]) -> None:
+        self.arguments, self.title = (kind, name, plugin_files, context), f"{kind} {name}"
+        self.process: BoundedChild | None = None
+
+    def finding_of(self, limit_s: float, check: Check) -> Finding:
+        """What a check finds; HarnessError if the component cannot be built or checked."""
+        with doing(f"{self.title}, check {check.name}"):
+            if self.process is None or not self.process.alive:
+                self.process = self.started()
+            try:
+                answer = self.process.ask(check.name, limit_s)
+            except TimeoutError:
+                what = (
+                    f"it took longer than {limit_s:g} s and was ended; make it faster, or allow more (--check-timeout)"
+                )
+                return found(check, "failed", f"{check.name}: {what}")
+            except EOFError:
+                return found(check, "failed", f"{check.name}: it ended the process that ran it (out of memory?)")
+        if isinstance(answer, str):
+            raise HarnessError(answer)
+        return dict(answer)
+
+    def started(self) -> BoundedChild:
+        """A new process; HarnessError if the component cannot be built."""
+        kind, name, *_ = self.arguments
+        multiprocessing.set_forkserver_preload([f"{__package__}.{kind}_checks", __name__])  # imported once for all
+        process = BoundedChild(_serve, *self.arguments)
+        try:
+            refusal = process.answer(BUILD_S)
+        except TimeoutError:
+            refusal = f"{kind} {name!r} was not built within {BUILD_S:g} s"
+        except EOFError:
+            refusal = f"{kind} {name!r} ended the process that built it"
+        if refusal is not None:
+            process.end()
+            raise HarnessError(refusal)
+        return process
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self.process:
+            self.process.end()
 
 
-def _started(subject: Subject) -> BoundedChild:
-    """A process that has built the subject; HarnessError if it cannot be built."""
-    multiprocessing.set_forkserver_preload([f"{__package__}.{subject.kind}_checks", __name__])  # imported once for all
-    child = BoundedChild(_serve, subject)
-    try:
-        refusal = child.answer(BUILD_S)
-    except TimeoutError:
-        refusal = f"{subject.kind} {subject.name!r} was not built within {BUILD_S:g} s"
-    except EOFError:
-        refusal = f"{subject.kind} {subject.name!r} ended the process that built it"
-    if refusal is not None:
-        child.end()
-        raise HarnessError(refusal)
-    return child
-
-
-def _asked(child: BoundedChild, check: Check, request: tuple[int, dict[str, bool]], limit_s: float) -> Finding:
-    try:
-        answer = child.ask(request, limit_s)
-    except TimeoutError:
-        what = f"it took longer than {limit_s:g} s and was ended; make it faster, or allow more (--check-timeout)"
-        return _finding(check, "failed", f"{check.name}: {what}")
-    except EOFError:
-        return _finding(check, "failed", f"{check.name}: it ended the process that ran it (out of memory?)")
-    if isinstance(answer, str):
-        raise HarnessError(answer)
-    finding: Finding = answer
-    return finding
-
-
-def _serve(link: Connection, subject: Subject) -> None:
-    """In the child: build the component, then run the checks asked for; a refusal is sent as its text."""
+def _serve(link: Connection, kind: str, name: str, plugin_files: Sequence[Path], context: dict[str, Any]) -> None:
+    """In the child: build the component, then run the checks asked for by name; a refusal is sent as its text."""
     end_with_owner()
+    by_name = {check.name: check for check in checks(kind)}
     with suppress(EOFError, KeyboardInterrupt):
         try:
-            component = subject.built()
+            component = build(load_registry(plugin_files), kind, name, **context)
         except HarnessError as refusal:
             return link.send(str(refusal))
         link.send(None)
         while True:
-            place, held = link.recv()
-            for name, outcome in held.items():
-                remember(name, component, outcome)
+            check = by_name[link.recv()]
             try:
-                link.send(finding_of(checks(subject.kind)[place], component))
+                link.send(finding_of(check, component))
             except HarnessError as refusal:
                 link.send(str(refusal))
+
+
+def called_elsewhere(function: Callable[[Any], Any], component: Any) -> Any:
+    """Return the result of `function(component)` in a new process, sent as JSON: tuples become lists.
+
+    That process has another hash seed, an empty working directory and nothing loaded yet. If the result differs, it
+    depends on `hash` of a string, on the order of a set, on a file in the working directory, or on state that this
+    process had set up. The function must be importable. Violation if the call fails there; Inapplicable if the
+    component's class is defined in `__main__`.
+    """
+    module = type(component).__module__
+    if module == "__main__":
+        raise Inapplicable("its class is defined in __main__, which another process cannot import")
+    file = sys.modules[module].__file__ if module.startswith(FILE_PREFIX) else None
+    paths = [str(Path(path).resolve()) if Path(path).exists() else path for path in sys.path]
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                f"import sys; sys.path[:] = {paths}; from {__name__} import _answer; _answer({file!r})",
+            ],
+            input=pickle.dumps((function, component)),
+            cwd=empty,
+            env=os.environ | {"PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"},
+            capture_output=True,
+            timeout=ELSEWHERE_S,
+        )
+    if done.returncode:
+        last_line = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise Violation(f"another process cannot run it: {last_line:.200}")
+    last_line = done.stdout.decode().strip().split("\n")[-1]
+    expect(last_line, "another process gave no answer")
+    return json.loads(last_line)
+
+
+def _answer(file: str | None) -> None:
+    """Read a call from stdin and print its result; runs in the new process, whose other output goes to stderr.
+
+    file   the plugin file that defines the component, loaded first; None if its module can be imported
+    """
+    with output.reserved():
+        if file is not None:
+            load_file(Path(file))
+        function, component = pickle.load(sys.stdin.buffer)
+        output.write(f"{json.dumps(function(component))}\n")
+    output.end()

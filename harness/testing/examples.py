@@ -5,13 +5,11 @@ Example: `pool(3).texts[0]` is `Take 8 and 5. 8 * 5 = 40, then 40 - 9 = 31. Answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..records import Floats, Ints, Message, Pool, Problem
+from ..records import Ints, Message, Pool, Problem
 
 SENTINEL = "Quite unlike anything else: gryphon 7305518."
 PROMPTS: tuple[list[Message], ...] = (
@@ -19,9 +17,6 @@ PROMPTS: tuple[list[Message], ...] = (
     [{"role": "user", "content": "Say a number, then a longer one."}],
 )
 PROBLEM = Problem("conformance/1", "Take three numbers and say what comes out.", reference="31")
-# Permutations for the two pools below. Each changes which responses are in the first half, and in the second.
-DISTINCT_MOVED = (5, 2, 7, 0, 6, 4, 1, 3)
-COPIES_MOVED = (3, 4, 5, 1, 6, 0, 2)
 UNICODE = ("", " ", "\n\n", "\0", "naïve Ünïcödé ßæ", "数学は楽しい", "🙂🙃", "e\u0301 \u202e\u200b", "\ud800")
 
 
@@ -32,8 +27,11 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
     clusters.
     """
     rng = np.random.default_rng([n, d, seed])
-    numbers = rng.integers(2, 7, size=(n, 3)).tolist()
-    texts = [_sum(a, b, c, brief=i % 3 == 0) for i, (a, b, c) in enumerate(numbers)]
+    texts, answers = [], []
+    for i, (a, b, c) in enumerate(rng.integers(2, 7, size=(n, 3)).tolist()):
+        long = f"Take {a} and {b}. {a} * {b} = {a * b}, then {a * b} - {c} = {a * b - c}. Answer: {a * b - c}"
+        texts.append(long if i % 3 else f"{a} * {b} - {c} = {a * b - c}")
+        answers.append(None if i % 7 == 3 else str((a * b - c) % 5))
     lengths = np.array([len(text.split()) for text in texts], np.int64)
     h = rng.normal(size=(n, d)) + 2 * rng.normal(size=(3, d))[rng.integers(3, size=n)]
     return Pool(
@@ -41,7 +39,7 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
         embeddings=(h - h.mean(axis=0)).astype(dtype),
         logprobs=-lengths * rng.uniform(0.1, 2, n),
         lengths=lengths,
-        answers=[None if i % 7 == 3 else str((a * b - c) % 5) for i, (a, b, c) in enumerate(numbers)],
+        answers=answers,
         scores={"score": rng.normal(size=n)},
     )
 
@@ -66,29 +64,7 @@ def with_copies() -> tuple[Pool, Ints]:
     return without_ties(3).part(kind.tolist()), kind
 
 
-def replaced(pool: Pool, **columns: Any) -> Pool:
-    """The pool with the given columns replaced."""
-    return replace(pool, **columns)
-
-
 def texts(n: int = 12) -> list[str]:
     """n short responses, the last of them equal to the first."""
     of_pool = pool(n).texts
     return [*of_pool[:-1], of_pool[0]]
-
-
-def as_dense(vectors: Any) -> Floats:
-    """An embedder's vectors, dense or scipy-sparse, as a float64 array."""
-    return np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, np.float64)
-
-
-def budgets(n: int) -> Sequence[int]:
-    """1, 2, 4, ... below n: the sizes at which subset methods are evaluated."""
-    return [2**power for power in range(n.bit_length()) if 2**power < n]
-
-
-def _sum(a: int, b: int, c: int, brief: bool) -> str:
-    product = a * b
-    if brief:
-        return f"{a} * {b} - {c} = {product - c}"
-    return f"Take {a} and {b}. {a} * {b} = {product}, then {product} - {c} = {product - c}. Answer: {product - c}"

@@ -9,24 +9,18 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from harness.plugin_system import finish_argument
-from harness.plugin_system.component import parameters
 
-from ..errors import HarnessError
-from ..records import Problem, Verdict
+from ..errors import HarnessError, error_text
+from ..records import STATUSES, Problem, Verdict
 from ..task import Measured
 from . import examples
-from .checking import Inapplicable, Violation, check, error_text, expect
-from .common_checks import parameter_check, picklable
+from .checking import Inapplicable, Violation, check, expect, parameter_check, picklable, state
 
 RENDERED = 50  # problems whose prompts are rendered
-GRADED = 3  # problems whose verifier is checked
 MAY_TAKE_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "run_answers", "audit")
-STATUSES = ("correct", "wrong", "error")
 ANSWER_FORMS = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
 HOSTILE = (
     *examples.UNICODE,
@@ -48,15 +42,10 @@ _read: dict[tuple[type, str], list[Problem]] = {}
 
 def problems_of(task: Any) -> list[Problem]:
     """The problems of a task's default split, read once for all equal tasks."""
-    key = (type(task), repr((parameters(task), getattr(task, "__dict__", None))))
+    key = (type(task), state(task))
     if key not in _read:
-        _read[key] = list(task.problems(_split(task)))
+        _read[key] = list(task.problems(task.default_split("")[0]))
     return _read[key]
-
-
-def _split(task: Any) -> str:
-    split: str = task.default_split("")[0]
-    return split
 
 
 @check("inherit from harness.Task, and override what differs")
@@ -68,43 +57,27 @@ def contract(task: Any) -> None:
     for name in ("revision", "grader"):
         value = getattr(task, name, None)
         expect(isinstance(value, str) and value, f"{name} must be text that is not empty, got {value!r}")
-        expect(getattr(task, name) == value, f"{name} is not the same when read twice")
-    names = ("problems", "messages", "plain", "verify", "verify_all", "verdict_key", "answer", "answers", "check")
-    missing = [name for name in names if not callable(getattr(task, name, None))]
-    expect(not missing, f"it has no {' and no '.join(missing)}")
-    _require_finish(task)
-    _require_measured(task)
-    splits = getattr(task, "splits", ())
-    expect(splits and not isinstance(splits, str), f"splits must list names, got {splits!r}")
-    expect(_split(task) in splits, f"its default split {_split(task)!r} is none of its splits {tuple(splits)}")
-
-
-def _require_finish(task: Any) -> None:
-    """Raise Violation unless a task with `reads_finish` takes the keyword in each of those methods that it defines."""
-    defined = [name for name in MAY_TAKE_FINISH if finish_argument.keyword(task, name, "")]
-    lacking = [name for name in defined if not _takes_finish(getattr(task, name))]
-    take = "takes" if len(lacking) == 1 else "take"
-    expect(not lacking, f"it sets reads_finish, and its {', '.join(lacking)} {take} no keyword finish")
-
-
-def _takes_finish(method: Any) -> bool:
-    arguments = inspect.signature(method).parameters.values()
-    return any(argument.name == "finish" or argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments)
-
-
-def _require_measured(task: Any) -> None:
-    """Raise Violation if a task has `measurer`, but not all of the `Measured` protocol: it would not be measured."""
+    deaf = []
+    for name in MAY_TAKE_FINISH:
+        if finish_argument.keyword(task, name, ""):
+            arguments = inspect.signature(getattr(task, name)).parameters.values()
+            if not any(each.name == "finish" or each.kind is inspect.Parameter.VAR_KEYWORD for each in arguments):
+                deaf.append(name)
+    take = "takes" if len(deaf) == 1 else "take"
+    expect(not deaf, f"it sets reads_finish, and its {', '.join(deaf)} {take} no keyword finish")
     if hasattr(task, "measurer"):
         members = [name for name in (*Measured.__annotations__, *vars(Measured)) if not name.startswith("_")]
         missing = [name for name in members if not hasattr(task, name)]
         expect(not missing, f"it has measurer and no {' and no '.join(missing)}, so nothing would be measured")
+    split = task.default_split("")[0]
+    expect(split in task.splits, f"its default split {split!r} is none of its splits {tuple(task.splits)}")
 
 
-@check("give every problem an id that stays the same: imported pools are joined on it", presumes=(contract,))
+@check("give every problem an id that stays the same: imported pools are joined on it", (contract,))
 def unique_ids(task: Any) -> None:
     """There are problems, with distinct ids and prompts that are text."""
     problems = problems_of(task)
-    expect(problems, f"split {_split(task)!r} has no problems")
+    expect(problems, f"its default split, {task.default_split('')[0]!r}, has no problems")
     for problem in problems:
         expect(isinstance(problem, Problem), f"a problem is a {type(problem).__name__}, not harness.Problem")
         is_id = isinstance(problem.id, str) and problem.id and problem.id == problem.id.strip()
@@ -114,11 +87,11 @@ def unique_ids(task: Any) -> None:
     expect(not repeated, f"{len(repeated)} ids occur more than once, the first is {repeated[:1]}")
 
 
-@check("read them from a fixed source, and use no randomness", presumes=(contract,))
+@check("read them from a fixed source, and use no randomness", (contract,))
 def same_problems_again(task: Any) -> None:
     """The problems are the same, in the same order, when they are read again."""
     expected = problems_of(task)
-    got = list(task.problems(_split(task)))
+    got = list(task.problems(task.default_split("")[0]))
     expect(len(got) == len(expected), f"{len(got)} problems, then {len(expected)}")
     for before, after in zip(expected, got, strict=True):
         expect(before.id == after.id, f"problem {before.id!r} is {after.id!r} when read again")
@@ -129,7 +102,7 @@ def same_problems_again(task: Any) -> None:
 BASIC = (contract, unique_ids, same_problems_again)
 
 
-@check('return [{"role": "user", "content": text}]', presumes=BASIC)
+@check('return [{"role": "user", "content": text}]', BASIC)
 def chat_messages(task: Any) -> None:
     """Every problem is a chat that ends with the user's message, the same one each time."""
     for problem in problems_of(task)[:RENDERED]:
@@ -137,15 +110,14 @@ def chat_messages(task: Any) -> None:
         expect(isinstance(messages, list) and messages, f"problem {problem.id!r} gives no messages: {messages!r:.60}")
         for message in messages:
             is_message = isinstance(message, dict) and set(message) == {"role", "content"}
-            expect(is_message, f"a message has role and content, got {message!r:.80}")
-            expect(message["role"] in ("system", "user", "assistant"), f"a message's role is {message['role']!r}")
-            has_text = isinstance(message["content"], str) and message["content"].strip()
-            expect(has_text, f"a message's content is {message['content']!r:.60}")
+            is_message = is_message and message["role"] in ("system", "user", "assistant")
+            is_message = is_message and isinstance(message["content"], str) and bool(message["content"].strip())
+            expect(is_message, f"a message has a role (system, user, assistant) and a text, got {message!r:.80}")
         expect(messages[-1]["role"] == "user", f"the last message is the {messages[-1]['role']}'s")
         expect(task.messages(problem) == messages, f"problem {problem.id!r} gives other messages the second time")
 
 
-@check("return the text that a base model goes on from", presumes=BASIC)
+@check("return the text that a base model goes on from", BASIC)
 def plain_text(task: Any) -> None:
     """Every problem is text for base models too, the same one each time."""
     for problem in problems_of(task)[:RENDERED]:
@@ -161,7 +133,7 @@ def _graded_problems(task: Any) -> list[Problem]:
     except HarnessError as refusal:
         raise Inapplicable(f"it cannot grade on this machine: {refusal}") from refusal
     problems = problems_of(task)
-    return [problems[i] for i in sorted({0, len(problems) // 2, len(problems) - 1})][:GRADED]
+    return [problems[i] for i in sorted({0, len(problems) // 2, len(problems) - 1})]
 
 
 def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
@@ -174,7 +146,7 @@ def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -
     return verdict
 
 
-@check("grade every response as correct or wrong; `error` is only for faults of the verifier", presumes=BASIC)
+@check("grade every response as correct or wrong; `error` is only for faults of the verifier", BASIC)
 def hostile_responses(task: Any) -> None:
     """Empty, huge, broken and malicious responses get a verdict, no error of ours, and blank ones are not correct."""
     for problem in _graded_problems(task)[:1]:
@@ -185,7 +157,7 @@ def hostile_responses(task: Any) -> None:
             expect(verdict.status != "error", f"{response!r:.40} gets the verdict error: {verdict.reason:.80}")
 
 
-@check("let verify depend on the problem and the response alone", presumes=BASIC)
+@check("let verify depend on the problem and the response alone", BASIC)
 def pure_verdicts(task: Any) -> None:
     """The same response has the same verdict, in any company, and no problem is changed by it."""
     for problem in _graded_problems(task):
@@ -193,18 +165,12 @@ def pure_verdicts(task: Any) -> None:
         responses = _responses(problem)
         singly = [_verdict(task, problem, response) for response in responses]
         again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
-        _require_same_verdicts(responses, singly, again, "the second time")
         together = finish_argument.verify_all(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
-        _require_same_verdicts(responses, singly, together, "together with others (verify_all)")
+        for when, verdicts in (("the second time", again), ("together with others (verify_all)", together)):
+            for response, first, second in zip(responses, singly, verdicts, strict=True):
+                expect(first.status == second.status, f"{response!r:.40} is {first.status}, and {when} {second.status}")
         expect(before == problem, f"verify changed problem {problem.id!r}")
-
-
-def _require_same_verdicts(
-    responses: Sequence[str], expected: Sequence[Verdict], got: Sequence[Verdict], when: str
-) -> None:
-    for response, first, second in zip(responses, expected, got, strict=True):
-        expect(first.status == second.status, f"{response!r:.40} is {first.status}, and {when} {second.status}")
 
 
 def _responses(problem: Problem) -> list[str]:
@@ -215,7 +181,7 @@ def _responses(problem: Problem) -> list[str]:
 
 @check(
     "grade the reference of a problem, stated as the task asks, as correct, and that of another as wrong",
-    presumes=BASIC,
+    BASIC,
 )
 def reference_is_correct(task: Any) -> None:
     """The reference as a response is correct for each problem if it is for one, and another's is wrong.
@@ -231,7 +197,7 @@ def reference_is_correct(task: Any) -> None:
     for problem in problems:
         accepted = _accepts(task, problem, form, problem)
         expect(accepted, f"the reference of {problem.id!r} as {form!r} is not correct, that of {first.id!r} is")
-    others = [p for p in islice(problems_of(task), RENDERED) if p.reference != first.reference]
+    others = [p for p in problems_of(task)[:RENDERED] if p.reference != first.reference]
     expect(
         not others or not all(_accepts(task, first, form, other) for other in others[:5]),
         f"the references of other problems are correct for {first.id!r}",
@@ -243,7 +209,7 @@ def _accepts(task: Any, problem: Problem, form: str, source: Problem) -> bool:
     return _verdict(task, problem, form.format(source.reference)).status == "correct"
 
 
-@check("return text, or None if the response has no answer", presumes=BASIC)
+@check("return text, or None if the response has no answer", BASIC)
 def answers_are_text(task: Any) -> None:
     """`answer` gives text or None for any response and never raises; `answers` gives the same."""
     for problem in _graded_problems(task):
@@ -264,7 +230,7 @@ def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") ->
     return answer
 
 
-@check("put everything that the verdict depends on into the key", presumes=(*BASIC, answers_are_text))
+@check("put everything that the verdict depends on into the key", (*BASIC, answers_are_text))
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
     keyed, ends = False, ("stop", "length") if finish_argument.reads_finish(task) else ("stop",)
@@ -287,8 +253,6 @@ def equal_keys_equal_verdicts(task: Any) -> None:
         raise Inapplicable("no response has a verdict key")
 
 
-parameters_round_trip = parameter_check("task")
-
 CHECKS = (
     *BASIC,
     chat_messages,
@@ -298,6 +262,6 @@ CHECKS = (
     reference_is_correct,
     answers_are_text,
     equal_keys_equal_verdicts,
-    parameters_round_trip,
+    parameter_check("task"),
     picklable,
 )

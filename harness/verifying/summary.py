@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.pools.reading import read_pool
-from harness.pools.registered_layouts import Layouts
+from harness.pools.reading import Layouts, read_pool
 from harness.records import Floats
 
 from .check import TOO_LATE, Check

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
-from harness.system.lifeline import end_with_owner
+from harness.system.children import end_with_owner
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,18 +49,17 @@ class Local:
         Models run in this process. Other work begins in this process; if it takes long, other processes do the rest.
         An exception is raised where its result would be.
         """
-        if uses_model:
-            yield from map(function, items)
-            return
-        queue = list(items)
-        workers = self.at_once()
-        started = time.monotonic()
-        for done, item in enumerate(queue, 1):
-            yield function(item)
+        return map(function, items) if uses_model else itertools.chain.from_iterable(self._parts(function, list(items)))
+
+    def _parts(self, function: Callable[[T], R], items: list[T]) -> Iterator[Iterator[R]]:
+        """Yield iterators over the results: of one item each, and of all others once processes do these."""
+        workers, started = self.at_once(), time.monotonic()
+        for done, item in enumerate(items, 1):
+            yield map(function, [item])
             elapsed = time.monotonic() - started
-            remaining_s = elapsed / done * (len(queue) - done)
+            remaining_s = elapsed / done * (len(items) - done)
             if elapsed > ALONE_S and workers > 1 and remaining_s / workers > START_S:
-                yield from _in_processes(function, queue[done:], workers)
+                yield _in_processes(function, items[done:], workers)
                 return
 
 

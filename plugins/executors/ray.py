@@ -31,8 +31,8 @@ from typing import Any, ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
 from harness.plugin_system.registry import GROUP
-from harness.system.activity import doing
 from harness.system.files import temporary_name, write_atomically
+from harness.system.progress import doing
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -17,8 +17,8 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError
-from harness.system.hashing import digest
 from harness.store.shards import SCORE
+from harness.system.hashing import digest
 from harness.system.json_text import parsed
 
 from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name, with_scores

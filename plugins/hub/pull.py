@@ -19,9 +19,9 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Responses
 from harness.store import shards
-from harness.system.hashing import digest, shard_name
 from harness.store.stage import Stage
 from harness.system.files import disk_errors
+from harness.system.hashing import digest, shard_name
 from harness.system.progress import Progress
 
 from .dataset import HubDataset, Snapshot

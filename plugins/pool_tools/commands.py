@@ -9,8 +9,8 @@ import typer
 
 from harness import hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.command_options import Json, Plugin, StoreDir, StoredKey, Yes, show, takes
 from harness.jobs.options import RunConfig
+from harness.plugin_system.command_options import Json, Plugin, StoreDir, StoredKey, Yes, show, takes
 
 PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
 JOINED = ("task", "data", "split", "ids", "store", "plugin_files")

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.system.hashing import canonical_json
 from harness.system.files import write_atomically
+from harness.system.hashing import canonical_json
 
 
 @dataclass(frozen=True)

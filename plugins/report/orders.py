@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from harness.columns.stored import picks, rebuilt
 from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Pool, Problem
-from harness.columns.stored import picks, rebuilt
 
 from .chosen import Cell
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.system.hashing import digest
 from harness.system.files import disk_errors, write_atomically
+from harness.system.hashing import digest
 from harness.system.progress import Progress
 
 from .browsing import Browser

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-from harness.results import cells, stopping_times
 from harness.jobs import until_correct
 from harness.jobs.options import RunConfig
+from harness.results import cells, stopping_times
 from harness.system.progress import Progress
 from harness_plugins.pool_tools import hardness
 

@@ -37,14 +37,13 @@ import pyarrow.parquet as pq
 from safetensors.numpy import save as save_tensors
 
 from harness import HarnessError
-from harness.pools.given import GivenVectors, pool_digest
-from harness.pools.joined import Joined
-from harness.pools.joining import IdTable
-from harness.pools.reading import count_problems, pool_files
-from harness.pools.registered_layouts import Layouts
+from harness.columns.column import Question
+from harness.pools.given import GivenVectors
+from harness.pools.joining import IdTable, Joined
+from harness.pools.reading import Layouts, count_problems, pool_digest, pool_files
 from harness.pools.verified import read_verified
 from harness.records import Problem
-from harness.system.hashing import canonical_json, digest, shard_name, storable
+from harness.system.hashing import canonical_json, digest, readable, storable
 from harness_tasks.competition_math import Math500
 from harness_tasks.evalplus_tasks import HumanEvalPlus
 from harness_tasks.game24 import Game24
@@ -132,7 +131,7 @@ def read_as_pool(path: Path) -> None:
     joined = Joined(path, None, LAYOUTS)
     for record, problem in joined:
         responses = record.as_responses()
-        shard_name(problem)
+        readable(problem.id), Question(problem).graded
         [storable(text) for text in responses.texts]
         canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
         assert len(responses.logprobs) == len(responses) == len(record.correct or responses.texts)
@@ -143,7 +142,7 @@ def read_as_vectors(path: Path) -> None:
     """Every array."""
     given = GivenVectors(path)
     for name in given.names:
-        vectors = given.get(name, given.rows(name))
+        vectors = given.get(name)
         assert vectors.dtype == np.float32
         assert np.isfinite(vectors).all()
 
@@ -160,14 +159,14 @@ def read_as_ids(path: Path) -> None:
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
-    """What reads a task's data: its revision, every problem, its shard's name."""
+    """What reads a task's data: its revision, every problem, its name and hash."""
 
     def read(path: Path) -> None:
         made = task(data=str(path))
         digest(made.revision)
         for problem in made.problems(made.splits[0]):
             assert isinstance(problem, Problem)
-            shard_name(problem), made.messages(problem)
+            readable(problem.id), Question(problem, made.messages(problem)).asked
 
     return read
 
@@ -509,6 +508,15 @@ KINDS: dict[str, Kind] = {
     "npz-bomb": Kind(".npz", bomb, read_as_vectors),
     "npy-as-npz": Kind(".npz", npy, read_as_vectors),
     "safetensors": Kind(".safetensors", safetensors, read_as_vectors),
+    "vectors-csv": Kind(
+        ".csv", table([["problem_id", "id", "a"], ["p", "m1", "1.5"], ["q", "m2", "2"]]), read_as_vectors
+    ),
+    "vectors-parquet": Kind(
+        ".parquet", parquet([{"problem_id": "p", "a": 1.5}, {"problem_id": "q", "a": 2.0}]), read_as_vectors
+    ),
+    "vectors-lists": Kind(
+        ".parquet", parquet([{"id": "m", "a": [1.5, 2.0]}, {"id": "n", "a": [2.0, 3.0]}]), read_as_vectors
+    ),
     "verified": Kind(".jsonl", jsonl(VERIFIED), read_as_verified),
     "ids-csv": Kind(".csv", table(ID_CELLS), read_as_ids),
     "ids-tsv": Kind(".tsv", table(ID_CELLS, "\t"), read_as_ids),

@@ -9,9 +9,8 @@ from support.selector_pools import orders_of_each
 from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.testing import equivariance, findings, selector_checks
-from harness.testing.other_process import called_elsewhere
-from harness.testing.run_checks import checks
+from harness.testing import checks, findings, selector_checks
+from harness.testing.bounded_checks import called_elsewhere
 
 REGISTRY = load_registry()
 
@@ -34,10 +33,9 @@ def failures(kind: str, spec: str, **context) -> list[str]:
 @pytest.mark.parametrize("spec", sorted({*names("selector")} - {"rnd"}))
 def test_every_selector_passes_all_checks_in_this_process(spec, monkeypatch):
     in_this_process = tuple(check for check in checks("selector") if check.name != "same-in-another-process")
-    small = {"CHECKS": in_this_process, "BUDGET_N": 256, "MEMORY_BYTES": 24 * 2**20}  # still less than (n, n, d)
+    small = {"CHECKS": in_this_process, "BUDGET_N": 256, "MEMORY_BYTES": 24 * 2**20, "SAMPLES": 60}
     for name, value in small.items():
         monkeypatch.setattr(selector_checks, name, value)
-    monkeypatch.setattr(equivariance, "SAMPLES", 60)
     assert failures("selector", spec) == []
 
 

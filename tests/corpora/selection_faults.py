@@ -71,8 +71,8 @@ VERIFIED = [
 VECTORS = [
     ({"test/0": np.zeros((5, 2))}, True, "'test/1' is not in the file"),
     ({f"test/{i}": np.zeros((4, 2)) for i in range(3)}, True, "has shape (4, 2), expected (5, d)"),
-    ({"a": np.zeros(4)}, False, "has shape (4,), expected (4, d)"),
-    ({"a": np.float32(4)}, False, "has shape (), expected (0, d)"),
+    ({"a": np.zeros(4)}, False, "has shape (4,), expected (n, d)"),
+    ({"a": np.float32(4)}, False, "has shape (), expected (n, d)"),
     ({"a": np.full((4, 2), np.inf)}, False, "must hold finite numbers"),
     ({"a": np.array([[{}]] * 4)}, False, "cannot be read"),
     ({"a": np.zeros((4, 0))}, False, "repexp: the pool has no embeddings"),

@@ -9,8 +9,8 @@ import pytest
 from support.documents import table_rows
 from support.paths import ROOT
 
-from harness.results import cells, publishing
 from harness.jobs import study
+from harness.results import cells, publishing
 
 RESULTS = ROOT / "results"
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))

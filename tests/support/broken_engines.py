@@ -48,7 +48,7 @@ class Noisy(Letters):
         return super().embed(problem, texts) + np.random.default_rng().normal(size=(len(texts), 8))
 
 
-@broken("embedder", "same-text-same-vector", "order-equivariant")
+@broken("embedder", "same-text-same-vector")
 class Placed(Letters):
     """Adds each text's place."""
 
@@ -56,7 +56,7 @@ class Placed(Letters):
         return super().embed(problem, texts) + np.arange(len(texts))[:, None]
 
 
-@broken("embedder", "empty-texts", "any-text")
+@broken("embedder", "unusual-texts")
 class Wordy(Letters):
     """Takes the first word of each text."""
 
@@ -64,7 +64,7 @@ class Wordy(Letters):
         return np.array([[float(len(text.split()[0])), 1] for text in texts])
 
 
-@broken("embedder", "empty-texts")
+@broken("embedder", "unusual-texts")
 class Vocabulary(Letters):
     """Needs one word in one of the texts, as scikit-learn's vectorizers do."""
 
@@ -74,7 +74,7 @@ class Vocabulary(Letters):
         return super().embed(problem, texts)
 
 
-@broken("embedder", "any-text")
+@broken("embedder", "unusual-texts")
 class Encoding(Letters):
     """Encodes as UTF-8, strictly."""
 
@@ -82,7 +82,7 @@ class Encoding(Letters):
         return np.array([[len(text.encode()), 1.0] for text in texts])
 
 
-@broken("embedder", "one-text")
+@broken("embedder", "unusual-texts")
 class Centring(Letters):
     """Divides by n - 1."""
 

@@ -14,7 +14,7 @@ from support.broken import Sound, SoundOnVectors, broken
 # Selectors: pools out of the ordinary
 
 
-@broken("selector", "one-response")
+@broken("selector", "unusual-pools")
 class TwoAtLeast(SoundOnVectors):
     """Divides by n - 1."""
 
@@ -22,7 +22,7 @@ class TwoAtLeast(SoundOnVectors):
         return super().key(h) / (len(h) - 1)
 
 
-@broken("selector", "whole-pool", "one-response", "identical-rows", "duplicates", "zero-rows", "precisions", "scale")
+@broken("selector", "complete")
 class NeverAll:
     """A subset method that asks its library for fewer than n."""
 
@@ -34,7 +34,7 @@ class NeverAll:
         return rng.permutation(len(pool))[:k]
 
 
-@broken("selector", "identical-rows")
+@broken("selector", "unusual-pools")
 class Standardised(SoundOnVectors):
     """Divides by the pool's spread."""
 
@@ -44,7 +44,7 @@ class Standardised(SoundOnVectors):
         return super().key((h - h.mean(axis=0)) / (spread if len(h) > 1 else 1))
 
 
-@broken("selector", "zero-rows", "identical-rows")
+@broken("selector", "unusual-pools")
 class Cosine(SoundOnVectors):
     """Divides each vector by its length."""
 
@@ -54,7 +54,7 @@ class Cosine(SoundOnVectors):
         return (h / (length if len(h) > 1 else 1)).sum(axis=1)
 
 
-@broken("selector", "duplicates", "identical-rows")
+@broken("selector", "unusual-pools")
 class ByVector(SoundOnVectors):
     """Keeps responses in a dictionary by their vector, and loses copies."""
 
@@ -63,7 +63,7 @@ class ByVector(SoundOnVectors):
         yield from (i for i in super().rank(pool, rng) if last[pool.embeddings[i].tobytes()] == i)
 
 
-@broken("selector", "duplicates", "identical-rows")
+@broken("selector", "unusual-pools")
 class ByValue(SoundOnVectors):
     """Finds a pick's index by its vector, and of copies always the first."""
 
@@ -81,7 +81,7 @@ class Quitting(Sound):
         raise SystemExit(0)
 
 
-@broken("selector", "precisions")
+@broken("selector", "unusual-pools")
 class Bits(SoundOnVectors):
     """Reads the vectors' bits as those of float32."""
 
@@ -96,7 +96,7 @@ class Bits(SoundOnVectors):
         yield from (int(i) for i in np.argsort(key, kind="stable") if h.dtype != np.float64 or i % 2)
 
 
-@broken("selector", "scale")
+@broken("selector", "unusual-pools")
 class Absolute(SoundOnVectors):
     """Ends where vectors are shorter than a tolerance."""
 

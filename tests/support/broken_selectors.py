@@ -62,7 +62,7 @@ class Floats(Sound):
         yield from rng.permutation(len(pool)).astype(float)
 
 
-@broken("selector", "distinct-indices")
+@broken("selector", "valid-indices")
 class WithReplacement(Sound):
     """Draws with replacement."""
 
@@ -88,7 +88,7 @@ class OneMore:
         return rng.permutation(len(pool))[: k + 1]
 
 
-@broken("selector", "valid-indices", "distinct-indices")
+@broken("selector", "valid-indices")
 class Mask(Sound):
     """Yields a mask of the pool where indices are wanted."""
 
@@ -244,7 +244,7 @@ class InPlace(SoundOnVectors):
         pool.embeddings.base[...] *= 2
 
 
-@broken("selector", "inputs-stay-read-only")
+@broken("selector", "inputs-unchanged")
 class Unlocking(SoundOnVectors):
     """Makes the vectors writeable."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.pools.reading import read_pool
-from harness.pools.registered_layouts import Layouts
+from harness.pools.reading import Layouts, read_pool
 from support.refusals import refusal_of
 
 LAYOUTS = Layouts()  # of the installed plugins, built once

@@ -103,7 +103,7 @@ def test_a_sparse_matrix_that_is_none_of_vectors_is_one_line(tmp_path):
         (spoilt, "must hold finite numbers, got NaN or inf in 1 of 30 rows, row 3 the first"),
         (huge, "float32 vectors must stay within 1e+15"),
         (sparse.csr_matrix((30, 2), dtype=complex), "must hold numbers, got complex128"),
-        (sparse.coo_array(H[0]), "expected (6, d): one row a response"),
+        (sparse.coo_array(H[0]), "expected (n, d): one row a response"),
         (tmp_path / "scipys.npz", "write np.savez(file, **{problem_id: matrix.toarray()})"),
     ):
         assert line in refusal_of(select, source, "repexp", 2, quiet=True)
@@ -128,9 +128,9 @@ FAULTS = [
     ((H,), {"k": 31}, "select: problem 'problem' has 30 responses: k 31 is more"),
     ((H,), {"k": "3"}, "select: k must be a valid integer, got '3'"),
     ((H,), {"kk": 3}, "select: no option 'kk' (did you mean 'k'? options: centre, data, "),
-    ((H[0],), {}, "embeddings vectors: 'problem' has shape (6,), expected (6, d): one row a response"),
+    ((H[0],), {}, "embeddings vectors: 'problem' has shape (6,), expected (n, d): one row a response"),
     ((H * np.nan,), {}, "embeddings vectors: 'problem' must hold finite numbers"),
-    (([[1], [2, 3]],), {}, "embeddings vectors: 'problem' is no array ("),
+    (([[1], [2, 3]],), {}, "embeddings vectors: 'problem' cannot be read ("),
     (([["a"], ["b"]],), {}, "embeddings vectors: 'problem' must hold numbers, got <U1"),
     (({},), {}, "select: no problems are given"),
     (({1: H, "1": H},), {}, "select: two problems have one id"),

@@ -159,7 +159,7 @@ def test_objects_rank_in_this_process_whatever_the_executor(door, written):
         ({"selectors": "spread", "n": 0}, "n must be at least 1, got 0"),
         (
             {"selectors": "spread", "max_tokns": 3},
-            "run: no option 'max_tokns' (did you mean 'max_tokens'? options: adopt, ",
+            "run: no option 'max_tokns' (did you mean 'max_tokens'? options: ",
         ),
         ({"selectors": "spread", "embeddings": np.eye(3)}, "run: embeddings must be the path of a file, got array(["),
         ({"selectors": "spread", "pool": {"a": ["4"]}}, "run: pool must be the path of a file, got {'a': ['4']}"),

@@ -1,18 +1,18 @@
 """The scores of a pool's responses: what a `Pool` takes, refuses and keeps of them."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.refusals import refusal_of
 
 from harness import Pool
-from harness.testing.examples import replaced
 from harness.testing.examples import without_ties as example
 
 
 def scored(**scores) -> Pool:
-    return replaced(example(3), scores=scores)
+    return replace(example(3), scores=scores)
 
 
 def test_scores_follow_the_rows_of_a_part_and_survive_a_pickle():

@@ -10,9 +10,9 @@ from support.refusals import error_line, refusal_of, wrongly_refused
 from support.tiny_proteins import tiny_esmfold
 
 from harness import HarnessError, Problem
+from harness.jobs.price import Preflight, require_consent
 from harness.plugin_system.component import parse_spec
 from harness.plugin_system.presets import filled
-from harness.jobs.price import Preflight, require_consent
 from harness.system.progress import Progress
 from harness_plugins.proteins import published
 from harness_tasks.proteins import Proteins, fault, lengths

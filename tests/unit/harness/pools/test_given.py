@@ -32,25 +32,23 @@ def test_both_kinds_of_files_give_the_same_float32_arrays(tmp_path):
     for kind in ("npz", "safetensors"):
         given = GivenVectors(tmp_path / f"v.{kind}", {"problem": "a"})
         assert list(given.names) == ["a", "b"]
-        assert (given.rows("a"), given.rows("b")) == (4, 2)
         for name, array in VECTORS.items():
             assert given.get(name, len(array)).dtype == np.float32
-            assert (given.get(name, len(array)) == array).all()
+            assert (given.get(name) == array).all()
         assert (given.get("problem", 4) == VECTORS["a"]).all()  # by the name of the problem's line
 
 
 def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
     faults = [
-        ({"b": np.zeros((4, 2))}, "'a' is not in the file (1 other ids are)"),
+        ({"b": np.zeros((4, 2))}, "'a' is not in the file (1 other ids are: 'b')"),
         ({"a": np.zeros((5, 2))}, "'a' has shape (5, 2), expected (4, d): one row a response"),
         ({"a": np.zeros(4)}, "'a' has shape (4,), expected (4, d)"),
         (
             {"a": np.full((4, 2), np.nan)},
             "'a' must hold finite numbers, got NaN or inf in 4 of 4 rows, row 0",
         ),
-        ({"a": np.zeros((4, 2), np.complex64)}, "'a' cannot be read: it must hold finite numbers, got complex64"),
-        ({"a": np.full((4, 2), 2**24 + 1)}, "'a' cannot be read: integers over 2^24 are not exact in float32"),
-        ({"a": np.full((4, 2), -(2**63))}, "'a' cannot be read: integers over 2^24 are not exact in float32"),
+        ({"a": np.zeros((4, 2), np.complex64)}, "'a' must hold numbers, got complex64; save them as float32"),
+        ({"a": np.full((4, 2), -(2**63))}, "'a' holds 9.22e+18: float32 vectors"),
         ({"a": np.array([[{}]] * 4)}, "'a' cannot be read"),
         ({"a": np.full((4, 3), 1e300)}, "'a' holds 1e+300: float32 vectors must stay within 1e+15"),
         ({"a": np.full((4, 3), -1.1e15)}, "'a' holds 1.1e+15: float32 vectors must stay within 1e+15"),
@@ -61,10 +59,12 @@ def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
         lambda arrays: GivenVectors(saved(path, **arrays)).get("a", 4),
     )
     assert GivenVectors(saved(path, a=np.full((4, 3), 1e15))).get("a", 4)[0, 0] == np.float32(1e15)
-    assert GivenVectors(saved(path, a=np.float64(3))).rows("a") == 0
+    assert refusal_of(GivenVectors(saved(path, a=np.float64(3))).get, "a").endswith(
+        "has shape (), expected (n, d): one row a response"
+    )
     assert GivenVectors(saved(path, a=np.full((4, 3), 2**24))).get("a", 4)[0, 0] == np.float32(2**24)
     save_file({"a": np.zeros((4, 2), np.int32)}, tmp_path / "mine.safetensors")
-    with pytest.raises(HarnessError, match=r"mine\.safetensors: 'a' cannot be read: .* got I32; save them as float32"):
+    with pytest.raises(HarnessError, match=r"mine\.safetensors: 'a' must hold numbers, got I32; save them as float32"):
         GivenVectors(tmp_path / "mine.safetensors").get("a", 4)
 
 
@@ -72,19 +72,19 @@ def test_a_file_of_another_kind_or_a_broken_one_is_refused(tmp_path):
     whole = saved(tmp_path / "v.npz", a=np.ones((4, 3))).read_bytes()
     flags, sink = whole.index(b"PK\x01\x02"), io.BytesIO()
     with zipfile.ZipFile(sink, "w") as archive:
-        archive.writestr("a.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }\n", (3, 0)))
+        archive.writestr("a.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 3), }\n"))
         archive.writestr("b.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-4, 3), }\n"))
         archive.writestr("c.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 6000000000000), }\n"))
     faults = [
-        (("v.npz", npy("")), "is a .npy file, whose one array has no name"),
-        (("v.npz", b""), "it is no zip archive, which .npz is"),
+        (("v.npz", npy("")), "cannot be read (File is not a zip file)"),
+        (("v.npz", b""), "cannot be read (File is not a zip file)"),
         (("v.npz", b"PK\x03\x04 and no more"), "cannot be read (File is not a zip file)"),
         (("v.npz", whole[:-30]), "v.npz cannot be read"),
         (("v.npz", whole[:140] + b"\xff" + whole[141:]), "'a' cannot be read"),
-        (("v.npz", whole[: flags + 8] + b"\1" + whole[flags + 9 :]), "'a' cannot be read: it is encrypted"),
-        (("v.npz", sink.getvalue()), "its format is .npy 3.0, which is for records"),
-        (("b.npz", sink.getvalue()), "its shape is (-4, 3)"),
-        (("c.npz", sink.getvalue()), "header is of 96,000,000,000,000 bytes, 48 are there"),
+        (("v.npz", whole[: flags + 8] + b"\1" + whole[flags + 9 :]), "is encrypted, password required"),
+        (("v.npz", sink.getvalue()), "it goes on after the array of shape (3, 3) that its header declares"),
+        (("b.npz", sink.getvalue()), "'b' cannot be read (negative dimensions are not allowed)"),
+        (("c.npz", sink.getvalue()), "'c' cannot be read (Unable to allocate"),
         (("v.safetensors", b"\xff" * 40), "v.safetensors cannot be read"),
         (("v.txt", b"1,2"), "must be .npz or .safetensors"),
     ]

@@ -4,8 +4,7 @@ import pytest
 from support.refusals import refusal_of
 from support.toy import Colours
 
-from harness.pools.joined import Joined, remarks
-from harness.pools.joining import IdTable, Joiner
+from harness.pools.joining import IdTable, Joined, Joiner, remarks
 
 TASK = Colours()  # its prompts are `Say colour 0 (test).`
 PROMPTS = [problem.prompt for problem in TASK.problems("test")]

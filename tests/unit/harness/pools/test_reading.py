@@ -13,8 +13,7 @@ from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import refusal_of, wrongly_refused
 
 from harness import HarnessError
-from harness.pools.given import pool_digest
-from harness.pools.reading import count_problems, pool_files, read_pool, takes_scores
+from harness.pools.reading import count_problems, pool_digest, pool_files, read_pool, takes_scores
 from harness.pools.record import PoolRecord
 
 

@@ -13,10 +13,8 @@ from support.refusals import wrongly_refused
 
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import Fault, Origin, load_registry
-from harness.pools.layout import FileLayout, LineLayout
-from harness.pools.own import OWN
-from harness.pools.reading import other_layout, pool_files, read_pool
-from harness.pools.registered_layouts import Layouts
+from harness.pools.reading import OWN, Layouts, other_layout, pool_files, read_pool
+from harness.pools.record import FileLayout, LineLayout
 
 FILE_LAYOUTS = SUPPORT / "file_layouts.py"
 ANY = """

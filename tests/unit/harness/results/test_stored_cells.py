@@ -7,8 +7,8 @@ from support.report_page import pool_file
 from support.stores import cell_of
 
 from harness import HarnessError
-from harness.plugin_system.registry import load_registry
 from harness.columns.stored import key_of, picks, rebuilt, stored_problems
+from harness.plugin_system.registry import load_registry
 
 
 def check_picks(root, cell, registry):

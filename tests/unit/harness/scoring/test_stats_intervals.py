@@ -234,10 +234,10 @@ def test_a_repeated_trial_is_no_further_evidence_and_an_independent_one_is():
     n, c = np.full(40, 30), rng.integers(1, 10, 40)
     once = np.minimum(random_ranks(30, c, 1, rng), 6)
     five = np.repeat(once, 5, axis=1)
-    assert stats.independent_trials(five, n, c) == 1
+    assert stats.independent_trials(five, (n + 1) / (c + 1)) == 1
     assert stats.random_order_test(five, n, c) == stats.random_order_test(once, n, c) < 0.05
     n, c = np.full(60, 64), rng.integers(1, 10, 60)
-    assert stats.independent_trials(random_ranks(64, c, 5, rng), n, c) >= 4
+    assert stats.independent_trials(random_ranks(64, c, 5, rng), (n + 1) / (c + 1)) >= 4
     better = calibration.law(64, "w = 2").ranks(c, 5, rng)
     assert stats.random_order_test(better, n, c) < 1e-8 < stats.random_order_test(better[:, :1], n, c)
 
@@ -249,11 +249,11 @@ def test_the_effective_number_of_trials_is_the_design_effect_rounded_down():
         excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
         pairs = [(excess[:, i] * excess[:, j]).sum() for i, j in itertools.permutations(range(5), 2)]
         agreement = np.mean(pairs) / ((excess**2).sum() / 5)
-        counts.append(stats._independent(values, expected))
+        counts.append(stats.independent_trials(values, expected))
         assert counts[-1] == int(5 / (1 + 4 * agreement))
     assert counts == [3, 2, 1]
-    assert stats._independent(values[:, :1], expected) == 1
-    assert stats._independent(np.array([[2.0, 2]]), np.array([9.0])) == 1
+    assert stats.independent_trials(values[:, :1], expected) == 1
+    assert stats.independent_trials(np.array([[2.0, 2]]), np.array([9.0])) == 1
 
 
 @pytest.mark.parametrize("trials", [1, 5])

@@ -5,8 +5,7 @@ import io
 import pytest
 
 from harness.system.progress import Progress
-from harness.testing import checks
-from harness.testing.bounded_checks import Subject, checked
+from harness.testing import check_registered, checks
 
 SELECTORS = """
 import os, time
@@ -37,15 +36,15 @@ def register_selectors(register):
 
 
 @pytest.fixture
-def subject(tmp_path):
+def checked(tmp_path):
     plugin = tmp_path / "selectors.py"
     plugin.write_text(SELECTORS)
-    return lambda name: Subject("selector", name, plugin_files=(plugin,))
+    return lambda name, limit_s: check_registered("selector", name, plugin_files=[plugin], limit_s=limit_s)
 
 
 @pytest.mark.slow
-def test_a_check_that_does_not_end_is_a_failure_and_the_others_run(subject):
-    rows = {row["check"]: row for row in checked(subject("endless"), 3.0)}
+def test_a_check_that_does_not_end_is_a_failure_and_the_others_run(checked):
+    rows = {row["check"]: row for row in checked("endless", 3.0)}
     assert list(rows) == [check.name for check in checks("selector")]
     late = [name for name, row in rows.items() if "took longer than 3 s and was ended" in row["what"]]
     assert late == ["time-budget", "memory-budget"]
@@ -55,16 +54,16 @@ def test_a_check_that_does_not_end_is_a_failure_and_the_others_run(subject):
 
 
 @pytest.mark.slow
-def test_a_check_that_ends_its_process_is_a_failure_too(subject):
-    rows = {row["check"]: row for row in checked(subject("dies"), 100.0)}
-    assert "it ended the process that ran it" in rows["one-response"]["what"]
-    assert rows["duplicates"]["outcome"] == "passed"
+def test_a_check_that_ends_its_process_is_a_failure_too(checked):
+    rows = {row["check"]: row for row in checked("dies", 100.0)}
+    assert "it ended the process that ran it" in rows["unusual-pools"]["what"]
+    assert rows["picklable"]["outcome"] == "passed"
 
 
 @pytest.mark.slow
-def test_what_presumes_a_check_that_did_not_end_is_not_tried(subject, monkeypatch):
+def test_what_presumes_a_check_that_did_not_end_is_not_tried(checked, monkeypatch):
     rows = []
-    for row in checked(subject("hangs"), 2.0):  # each as it ends
+    for row in checked("hangs", 2.0):  # each as it ends
         rows.append(row)
         if row["outcome"] == "not applicable":
             break
@@ -73,12 +72,10 @@ def test_what_presumes_a_check_that_did_not_end_is_not_tried(subject, monkeypatc
 
 
 @pytest.mark.slow
-def test_the_check_that_takes_long_is_named(subject, monkeypatch):
+def test_the_check_that_takes_long_is_named(checked, monkeypatch):
     monkeypatch.setattr("harness.system.progress.LOOK_EVERY_S", 0.05)
     out = io.StringIO()
     with Progress(out).waiting("checking"):
-        found = next(
-            row for row in checked(subject("endless"), 4.0) if row["outcome"] == "failed" and "took" in row["what"]
-        )
+        found = next(row for row in checked("endless", 4.0) if row["outcome"] == "failed" and "took" in row["what"])
     assert "selector endless, check time-budget ..." in out.getvalue()
     assert found["check"] == "time-budget"

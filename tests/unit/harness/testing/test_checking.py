@@ -1,4 +1,4 @@
-"""How a check ends: what a failure says, what waits for it, what the kit leaves; and `equivariance.py`."""
+"""How a check ends: what a failure says, what waits for it, what the kit leaves; and orders by content."""
 
 import random
 from collections import Counter
@@ -11,9 +11,9 @@ from support.broken_selectors import AllButOne, OffByOne, Reseeding, WithReplace
 from support.paths import ROOT
 from support.processes import printed_by
 
-from harness.testing import ConformanceError, Inapplicable, checks, findings, global_rngs
-from harness.testing.checking import Violation
-from harness.testing.equivariance import require_equivariant
+from harness.testing import ConformanceError, Inapplicable, checks, findings
+from harness.testing.checking import Violation, global_rngs
+from harness.testing.selector_checks import require_equivariant
 
 
 def check_named(name, kind="selector"):
@@ -32,18 +32,18 @@ def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_t
     rows = list(findings("selector", WithReplacement()))
     waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
     assert len(waiting) > 15
-    assert set(waiting) == {"first fix what distinct-indices finds"}
+    assert set(waiting) == {"first fix what valid-indices finds"}
 
 
 def test_the_kit_leaves_the_global_generators_as_they_were():
     random.seed(5)
     np.random.seed(5)
-    before = global_rngs.states()
+    before = global_rngs()
     for name in ("own-rng-only", "global-rngs-untouched"):
         check_named(name)(Sound())
     with pytest.raises(ConformanceError):
         check_named("global-rngs-untouched")(Reseeding())
-    assert global_rngs.states() == before
+    assert global_rngs() == before
 
 
 def test_the_kit_loads_neither_a_test_framework_nor_torch_nor_a_plugin():

@@ -9,9 +9,9 @@ from support.paths import TOY
 from support.refusals import error_line
 from support.stores import contents, files_of
 
-from harness.results import cells
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
+from harness.results import cells
 from harness.store import shards
 from harness.store.json_files import write_record
 from harness.system.progress import Progress

@@ -7,8 +7,7 @@ from corpora.tool_lines import VERL
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import wrongly_refused
 
-from harness.pools.given import pool_digest
-from harness.pools.reading import read_pool
+from harness.pools.reading import pool_digest, read_pool
 
 SAMPLES = [
     {"task_id": "Mbpp/2", "solution": "def f(): return 1"},

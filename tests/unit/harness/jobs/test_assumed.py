@@ -1,0 +1,140 @@
+"""The price of a run by arithmetic: before weights are downloaded, and for a dry run that cannot be planned here."""
+
+import pytest
+from support.paths import TOY
+from support.refusals import refusal_of
+
+from harness.errors import Lacking, NotBegun
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import make_context
+from harness.plugin_system.registry import load_registry
+from harness.running import assumed, pipeline
+from harness.system.progress import Progress
+
+PLUGIN = '''
+from harness import hookimpl
+from harness.errors import Lacking
+from support import toy
+
+
+class Remote(toy.Parrot):
+    """An engine whose weights are elsewhere."""
+
+    def to_fetch(self):
+        return "the weights of lab/large"
+
+    def size(self):
+        return 2e9, True
+
+
+class Distant(toy.Colours):
+    """Colours whose problems cannot be reached."""
+
+    sizes = {"test": 6}
+
+    def problems(self, split):
+        raise Lacking("distant: no road leads there")
+
+
+class Shapes(toy.Colours):
+    """Colours, of which there is a number."""
+
+    sizes = {"test": 6}
+
+
+@hookimpl
+def register_engines(register):
+    register("remote", Remote)
+
+
+@hookimpl
+def register_tasks(register):
+    register("distant", Distant)
+    register("shapes", Shapes)
+'''
+
+
+class Heard(Progress):
+    """Progress whose lines are kept; as without a terminal, nobody answers."""
+
+    def __init__(self):
+        super().__init__(quiet=True, asks=True)
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+@pytest.fixture
+def config(tmp_path):
+    plugin = tmp_path / "remote.py"
+    plugin.write_text(PLUGIN)
+    given = {"engine": "remote", "selectors": ("uniform",), "n": 5, "max_tokens": 7, "store": tmp_path / "runs"}
+    return lambda **options: RunConfig(**given | options, plugin_files=(TOY, plugin))
+
+
+def test_the_price_is_problems_by_responses_by_tokens_at_the_models_size(config):
+    price = assumed.assumed(make_context(config(task="shapes"), Heard()))
+    assert (price.problems, price.n, price.max_tokens) == (6, 5, 7)
+    assert price.seconds == pytest.approx(6 * 5 * 7 * 2e9 / assumed.A_GPU)
+    assert "6 problems x 5 responses x 7 tokens = 210 tokens; with 2 billion parameters at 10,000 tokens/s" in str(
+        price
+    )
+    assert assumed.assumed(make_context(config(task="shapes", limit=2), Heard())).problems == 2
+    assert assumed.assumed(make_context(config(task="colours"), Heard())) is None  # its number is not known
+    assert assumed.assumed(make_context(config(task="colours", limit=4), Heard())).problems == 4
+
+
+def test_a_long_run_says_so_before_weights_are_downloaded_and_a_short_one_goes_on(config, tmp_path):
+    heard = Heard()
+    line = refusal_of(pipeline.run, config(task="shapes", n=1_000_000, max_tokens=1_000), heard)
+    assert line.startswith("run: not begun, since it takes up to about 166:40:00: add --yes to begin it")
+    assert heard.lines[0] == "to download: the weights of lab/large"
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(NotBegun):
+        pipeline.run(config(task="shapes", n=1_000_000, max_tokens=1_000), Heard())
+    rows, _ = pipeline.run(config(task="shapes"), Heard())
+    assert rows[0].problems == 6
+
+
+def test_a_dry_run_that_lacks_something_is_priced_all_the_same(config):
+    heard = Heard()
+    rows = pipeline.dry_run(config(task="distant"), heard)
+    assert rows[0] == {"stage": "sample", "there": None, "to_make": 6, "key": None}
+    assert [row["stage"] for row in rows] == ["sample", "embed", "verify", "rank uniform"]
+    assert heard.lines[0] == "not planned yet: distant: no road leads there"
+    assert "6 problems x 5 responses" in heard.lines[1]
+
+
+def test_a_dry_run_of_a_wrong_config_is_refused_also_if_something_is_lacking(config):
+    line = refusal_of(pipeline.dry_run, config(task="distant", split="nowhere"), Heard())
+    assert "no split 'nowhere'" in line
+    with pytest.raises(Lacking):
+        pipeline.dry_run(config(task="distant", split="broken"), Heard())  # of no known number
+
+
+@pytest.mark.slow
+def test_the_numbers_of_problems_are_those_of_the_data(shared_data):
+    files = {"mbppplus": "MbppPlus-v0.2.0.jsonl.gz", "humanevalplus": "HumanEvalPlus-v0.1.10.jsonl.gz"}
+    files |= {"gsm8k": "gsm8k_test.jsonl", "game24": None}
+    registry, differing = load_registry(), []
+    for name, file in files.items():
+        factory = registry.find("task", name).load()
+        task = factory(str(shared_data / "tasks" / file) if file else None)
+        if len(list(task.problems("test"))) != task.sizes["test"]:
+            differing.append(name)
+    assert differing == []
+
+
+def test_every_tasks_quick_preset_takes_at_most_twenty_minutes_on_two_cores():
+    long = []
+    for registration in load_registry().of_kind("task"):
+        factory = registration.load()
+        quick = factory.presets["quick"]
+        if "limit" not in quick:  # proteins are priced by arithmetic of their own
+            continue
+        tokens = quick["limit"] * quick["n"] * quick.get("max_tokens", factory.max_tokens)
+        parameters = 3e6 if factory.default_model == "tiny24" else 5e8
+        if tokens * parameters / (2 * assumed.A_CORE) > 1_200:
+            long.append(registration.name)
+    assert long == []

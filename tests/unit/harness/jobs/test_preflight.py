@@ -1,0 +1,206 @@
+"""What a run says before it begins: what is to do, what it may cost, and a question where that is hours."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from support.paths import TOY
+from support.refusals import refusal_of
+
+from harness.jobs import price as preflight
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import make_plan
+from harness.jobs.price import Outlook, Preflight
+from harness.system.progress import Progress
+
+MINUTES = ("--data", 400, "--engine", "toy:delay_s=0.2")  # 80 s
+
+
+@pytest.fixture
+def a_minute_is_long(monkeypatch):
+    monkeypatch.setattr(preflight, "LONG_S", 60.0)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """The plan of a run of the toy task with these options."""
+
+    def call(**options):
+        fixed = {"selectors": ("shuffle",), "task": "colours", "engine": "toy", "plugin_files": (TOY,)}
+        return make_plan(RunConfig(**{**fixed, "store": tmp_path / "runs", **options}), Progress(quiet=True))
+
+    return call
+
+
+def test_a_run_says_what_is_to_do_before_it_begins(toy):
+    lines = toy("--selector", "shuffle", "--selector", "spread", "--limit", 4).err.splitlines()
+    assert lines[0].startswith(
+        "to do: 2 cells, 4 problems, 64 responses to sample (at most 512 tokens), 64 responses to grade, up to "
+    )
+    assert "sampling takes" not in lines[0]  # short runs are not probed
+    assert lines[1].startswith("sample: ")
+    again = toy("--selector", "spread").err
+    assert "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade" in again
+    assert "to do" not in toy("--selector", "spread").err
+
+
+def test_a_large_plan_is_estimated_from_a_few_responses(plan):
+    costs = preflight.preflight(plan(data=Path("3000"), engine="toy:delay_s=0.002"))
+    assert (costs.cells, costs.problems, costs.responses, costs.verdicts) == (1, 3000, 48_000, 48_000)
+    assert (costs.tokens, costs.store_bytes) == (384_000, 384_000 * 6 + 48_000 * 512 * 4)
+    assert costs.seconds >= 3000 * 0.002
+    assert costs.outlook == Outlook(costs.seconds)
+    assert "sampling takes up to about" in str(costs)
+
+
+SIZES = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "free_bytes": 10**9, "seconds": None}
+
+
+TEXTS = (
+    ({}, "to do: 1 cell, 1 problems, 1 responses to sample (at most 1 tokens), 1 responses to grade"),
+    ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
+    ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
+    ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
+    ({"seconds": 3.2}, "sampling takes up to about 0:00:03"),
+    ({"seconds": 3 * 86400.0}, "about 72:00:00"),
+    ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 0:00:01, ver"),
+)
+
+
+def test_costs_are_told_in_the_units_that_fit_and_a_disk_that_may_fill_up_is_spoken_of():
+    texts = [(str(Preflight(**{**SIZES, "store_bytes": 0, **sizes})), text) for sizes, text in TEXTS]
+    assert [pair for pair in texts if pair[1] not in pair[0]] == []
+    assert Preflight(**SIZES, store_bytes=2 * 10**9).warning == (
+        "the disk may fill up: up to 2.0 GB are to be kept, 1.0 GB are free"
+    )
+    assert Preflight(**SIZES, store_bytes=10**9).warning == ""
+
+
+def test_long_is_an_hour_or_more_than_can_be_counted_on():
+    for short in (Outlook(3599.0), Outlook(0, 20_000, 10_000_000)):
+        assert not short.is_long
+    for long in (Outlook(1800.0) + Outlook(1800.0), Outlook(0, 20_001, 1), Outlook(0, 1, 10_000_001)):
+        assert long.is_long
+
+
+ELSEWHERE = """
+from harness import hookimpl
+
+class Elsewhere:
+    def with_models(self, function, items, report):
+        raise AssertionError("it was begun")
+
+    def map(self, function, items):
+        return map(function, items)
+
+@hookimpl
+def register_executors(register):
+    register("elsewhere", Elsewhere)
+"""
+
+
+def refused(outcome, store) -> str:
+    """The one line of a command that was not begun."""
+    assert outcome.code == 2, outcome.err
+    assert not list(store.rglob("*.parquet"))
+    (line,) = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
+    assert "add --yes to begin it unasked" in line
+    return line
+
+
+GRID = "--selector shuffle --grid sampler=vanilla+low-temp --data 160"  # half a minute each
+
+
+@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", GRID])
+@pytest.mark.usefixtures("a_minute_is_long")
+def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
+    line = refused(toy(*MINUTES, *way.split()), tmp_path)
+    assert "not begun, since it takes up to about " in line
+    assert "--preset quick, --limit, --n and --max-tokens make it shorter" in line
+
+
+def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
+    plugin = tmp_path / "elsewhere.py"
+    plugin.write_text(ELSEWHERE)
+    away = ("--selector", "shuffle", "--executor", "elsewhere", "--plugin", plugin)
+    line = refused(toy(*away, "--data", 1251), tmp_path)  # 16 to each
+    assert "since it takes 20,016 responses of up to 160,128 tokens in all, whose time is not known here" in line
+    refused(toy(*away, "--data", 1000, "--n", 11, "--max-tokens", 910), tmp_path)
+    with pytest.raises(AssertionError, match="it was begun"):
+        toy(*away, "--data", 1250)
+
+
+@pytest.mark.slow
+def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
+    toy("--selector", "shuffle", "--data", 24)
+    for vectors in (tmp_path / "runs" / "embedding").glob("*/*.safetensors"):
+        vectors.unlink()
+    again = toy("--selector", "spread", "--data", 24)
+    assert "to do: 1 cell, 24 problems, up to" in again.err
+    assert "384 responses to embed, embedding takes about 0:00:00" in again.err
+    assert again.code == 0
+
+
+class Timed:
+    """Responses that take `start_s` for the prompt and `token_s` for each token."""
+
+    def __init__(self, start_s: float, token_s: float) -> None:
+        self.start_s, self.token_s, self.calls = start_s, token_s, []
+
+    def __call__(self, tokens: int) -> float:
+        self.calls.append(tokens)
+        return self.start_s + self.token_s * tokens
+
+    @property
+    def spent_s(self) -> float:
+        return sum(self.start_s + self.token_s * tokens for tokens in self.calls)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "token_s"), [(0.0, 0.0), (0.01, 0.001), (1.0, 0.05), (0.1, 0.5), (0.0, 3.0), (4.0, 0.01)]
+)
+def test_a_probe_takes_at_most_20_s_and_tells_what_whole_responses_would_take(start_s, token_s):
+    timed = Timed(start_s, token_s)
+    seconds = preflight._bounded_probe(timed, 1000)
+    assert timed.spent_s <= preflight.PROBE_S
+    assert seconds == pytest.approx(start_s + 1000 * token_s)
+    assert (timed.calls[-1] == 1000) == (start_s + 1000 * token_s < 2)
+
+
+def test_a_probe_of_one_token_that_takes_all_the_time_is_the_last():
+    timed = Timed(start_s=15.0, token_s=0.1)
+    assert preflight._bounded_probe(timed, 1000) >= 15 + 1000 * 0.1  # at most
+    assert timed.calls == [1]
+
+
+def test_a_probe_loads_the_model_first_and_samples_longer_and_longer_responses(plan, monkeypatch):
+    long = plan(data=Path("100"), max_tokens=100)
+    engine, seen = long.sampling.engine, []
+    sample = engine.sample
+
+    def watched(request):
+        seen.append((request.n, request.max_tokens))
+        return sample(request)
+
+    monkeypatch.setattr(engine, "sample", watched)
+    assert preflight.preflight(long).seconds > 0
+    assert seen == [(1, 1), (16, 1), (16, 4), (16, 16), (16, 64), (16, 100)]
+
+
+@pytest.mark.parametrize(("answer", "begun"), [(" YES ", True), ("y", True), ("n", False), ("", False)])
+def test_at_a_terminal_long_work_is_asked_about_once(monkeypatch, answer, begun):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    progress, long = Progress(Terminal(), asks=True), Outlook(3600.0)
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    if begun:
+        for _ in range(2):
+            preflight.require_consent("run", long, progress, "--n helps")
+    else:
+        line = refusal_of(preflight.require_consent, "run", long, progress, "--n helps")
+        assert line.startswith("run: not begun, since it takes up to about 1:00:00: add --yes")
+    assert progress.console.file.getvalue().count("begin? [y/N]") == 1

@@ -1,0 +1,111 @@
+"""`harness run --until-correct`: responses verified as they are sampled, and what is kept of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.refusals import refusal_of
+from support.stores import contents
+from support.toy import Colours, Keyed
+from support.works import responses_of
+
+from harness import Problem, wrong
+from harness.jobs.options import RunConfig
+from harness.results import stopping_times
+from harness.running.until_correct import Judge, _require_all
+from harness.store import shards as store
+
+GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
+
+
+def times_by_problem(folder) -> dict[str, tuple[int, bool]]:
+    """Per problem its stopping time and whether it was solved, from the one record in a store."""
+    [path] = (folder / "sequences").glob("*.json")
+    return {entry["id"]: (entry["time"], entry["solved"]) for entry in stopping_times.read(path)["problems"]}
+
+
+def test_a_sequence_is_the_pool_that_would_be_drawn_up_to_its_first_correct_response(toy, tmp_path):
+    [row] = toy("--until-correct", "--n", "40", "--split", "broken", store=tmp_path / "runs").rows
+    [pool] = toy("--selector", "head", "--n", "40", "--split", "broken", store=tmp_path / "pool").rows
+    assert pool["solvable"] == row["solved"] > 0
+    assert row["errors"] > 0  # an error of the verifier stops nothing
+    assert row["selector"] == "in-order"
+    times = times_by_problem(tmp_path / "runs")
+    for path in (tmp_path / "pool" / "verdict").rglob("*.parquet"):
+        verdicts = store.read_verdicts(path)
+        first = verdicts.index("correct") + 1 if "correct" in verdicts else 40
+        whole = next((tmp_path / "pool" / "pool").rglob(path.name))
+        assert times[store.read_about(whole)["problem_id"]] == (first, "correct" in verdicts)
+        [sequence] = (tmp_path / "runs" / "sequence").rglob(path.name)
+        assert store.read_responses(sequence).texts == store.read_responses(whole).texts[:first]
+    assert not (tmp_path / "runs" / "cells").exists()
+    assert not (tmp_path / "runs" / "pool").exists()
+
+
+def test_a_budget_that_ends_first_censors(toy, tmp_path):
+    [row] = toy("--until-correct", "--n", "2", "--data", "12").rows
+    times = times_by_problem(tmp_path / "runs")
+    assert row["censored"] == sum(not solved for _, solved in times.values()) > 0
+    assert row["solved"] + row["censored"] == row["problems"] == 12
+    assert {time for time, solved in times.values() if not solved} == {2}
+    assert row["tokens"] == 3 * row["responses"]
+
+
+def test_what_is_in_the_store_is_not_drawn_again_and_what_is_lost_comes_back(toy, tmp_path):
+    first = toy("--until-correct", "--n", "8")
+    whole = contents(tmp_path / "runs")
+    again = toy("--until-correct", "--n", "8")
+    assert again.rows == first.rows
+    assert "until correct:" not in again.err
+    for n, missing in (("8", 0), ("9", 6)):
+        [row] = toy("--until-correct", "--n", n, "--dry-run").rows
+        assert (row["there"], row["to_make"]) == (6 - missing, missing)
+    for path in [*(tmp_path / "runs" / "stopped").rglob("test*.json")][::2]:
+        path.unlink()
+    assert "reused for 3 of 6" in toy("--until-correct", "--n", "8").err
+    assert contents(tmp_path / "runs") == whole
+
+
+def test_what_belongs_to_pools_is_refused():
+    for name, value, option in (
+        *(("selectors", ("head",), "selector"), ("grid", "selector=*", "grid"), ("pool", Path("x"), "pool")),
+        *(("embedder", "letters", "embedder"), ("audit", True, "audit")),
+    ):
+        line = refusal_of(RunConfig, task="colours", until_correct=True, **{name: value})
+        assert line.startswith(f"run: --until-correct takes no --{option}: ")
+
+
+class Ended(Colours):
+    reads_finish = True
+
+    def verify(self, problem, response, *, finish=""):
+        return wrong("cut off") if finish == "length" else super().verify(problem, response)
+
+
+def test_equal_responses_are_verified_once_in_the_form_that_the_store_keeps_and_cut_ones_by_themselves():
+    Keyed.graded.clear()
+    judge = Judge(Keyed(), Problem("0", "?", reference="red"))
+    assert [judge.accepts(text, "stop") for text in ("say red", "say red", "say blue\ud83d", "say blue\ufffd")] == [
+        *(True, True, False, False)
+    ]
+    assert [text for _, text in Keyed.graded] == ["say red", "say blue\ufffd"]
+    judge = Judge(Ended(), Problem("0", "?", reference="red"))
+    assert [judge.accepts("say red", finish) for finish in ("length", "stop")] == [False, True]
+    problem = Problem("0", "?")  # a missing response hides which was the first correct one
+    _require_all(problem, responses_of(["a"]))
+    line = refusal_of(_require_all, problem, responses_of(["a"], missing={1: "busy"}))
+    assert line.startswith("problem '0': 1 responses are missing, and without them the first correct one is unknown")
+
+
+@pytest.mark.slow
+def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_pool(harness, tmp_path):
+    shared = (*GUIDED, "--limit", "6", "--n", "5", "--store", tmp_path, "--json")
+    [row] = harness("run", *shared, "--until-correct").rows
+    [ranked] = harness("run", *shared, "--selector", "in-order").rows
+    assert row["solved"] == ranked["solvable"] > 0
+    assert row["restricted_mean"]["5"] == pytest.approx(ranked["samples_to_correct"])
+    for path in (tmp_path / "sequence").rglob("*.parquet"):
+        stopped = store.read_responses(path)
+        pool = store.read_responses(next((tmp_path / "pool").rglob(path.name)))
+        assert stopped.token_ids == pool.token_ids[: len(stopped)]
