@@ -8,7 +8,7 @@ from support.stores import cell_of
 from harness.plugin_system.registry import Registry
 from harness.jobs import grid
 from harness.jobs.options import RunConfig
-from harness.running.grid import parse_grid
+from harness.jobs.grid import parse_grid
 from harness.jobs.price import Preflight
 from harness.system.progress import Progress
 
