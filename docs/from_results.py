@@ -28,9 +28,8 @@ def files() -> dict[Path, bytes]:
         text = (ROOT / page).read_text()
         content[ROOT / page] = BLOCK.sub(lambda block: block[1] + BLOCKS[block[2]]() + block[3], text).encode()
     gathered = leaderboard.gather([RESULTS])
-    tables = leaderboard.boards(gathered)
-    texts = (leaderboard.markdown(tables, gathered.faults), leaderboard.as_csv(tables), leaderboard.as_json(tables))
-    content |= {RESULTS / name: text.encode() for name, text in zip(leaderboard.NAMES, texts, strict=True)}
+    texts = leaderboard.texts(gathered, leaderboard.boards(gathered))
+    content |= {RESULTS / name: text for name, text in texts.items()}
     for name in FIGURES:
         svg, data = figure(name)
         content |= {ROOT / "docs" / "images" / f"{name}.svg": svg, RESULTS / "figures" / f"{name}.csv": data}

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.results import cells, leaderboard
-from harness.results.across import Across, across
-from harness.results.leaderboard import Board
+from harness.results.leaderboard import Across, Board, across
 from harness.results.rows import Row
 from harness_plugins.figures import drawing
 from harness_plugins.figures.request import Request

@@ -12,11 +12,10 @@ import numpy as np
 from harness.cli import result_tables
 from harness.records import Floats
 from harness.results import cells, stopping_times
-from harness.results.across import Across, across, pool_name
-from harness.results.leaderboard import Board
+from harness.results.leaderboard import Across, Board, across, pool_name
 from harness.results.rows import Interval, Row
 from harness.scoring import stats
-from harness.scoring.metrics import Outcomes, random_samples_to_correct
+from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
 from harness_plugins.rl import evaluation, evaluation_file
 from published import RESULTS, boards, called, figure, ladder, lines, rows_with, samplers
@@ -190,21 +189,18 @@ def hard_pools() -> str:
 
 def _on_hard(row: Row, other: Row) -> list[str]:
     """On a pool's problems with few correct responses, but some: how many, both improvements, and the calls' ratio."""
-    outcomes, others = _outcomes(row), _outcomes(other)
+    read = [cells.read(path) for each in (row, other) for path in RESULTS.rglob(f"{each.cell}.json")]
+    (outcomes, others), seeds = map(cells.outcomes, read), list(map(cells.resampling_seed, read))
+    assert outcomes.ranks is not None
+    assert others.ranks is not None
     hard = (outcomes.c > 0) & (outcomes.c <= HARD * outcomes.n)
     random = random_samples_to_correct(outcomes.n, outcomes.c)[hard]
-    calls, other_calls = (each.ranks.mean(axis=1)[hard] for each in (outcomes, others))
-    pairs = ((random, calls, row), (random, other_calls, other), (calls, other_calls, row))
+    calls, other_calls = (ranks.mean(axis=1)[hard] for ranks in (outcomes.ranks, others.ranks))
+    pairs = ((random, calls, seeds[0]), (random, other_calls, seeds[1]), (calls, other_calls, seeds[0]))
     ratios = [
-        f"{number(float(a.mean() / b.mean()))} {interval(stats.ratio_interval(a, b, int(of.cell[:8], 16)))}"
-        for a, b, of in pairs
+        f"{number(float(a.mean() / b.mean()))} {interval(stats.ratio_interval(a, b, seed))}" for a, b, seed in pairs
     ]
     return [str(int(hard.sum())), *ratios]
-
-
-def _outcomes(row: Row) -> Outcomes:
-    (path,) = RESULTS.rglob(f"{row.cell}.json")
-    return cells.outcomes(cells.read(path))
 
 
 def by_hardness() -> str:

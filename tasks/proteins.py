@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
 from harness.errors import did_you_mean
 from harness.records import Weights
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 
 from .data import sources
 

@@ -28,7 +28,6 @@ def leaderboard(
     as_json: Json = False,
 ) -> None:
     """Print tables of all cells in some folders, and write them as leaderboard.md, .csv and .json."""
-    from harness.results import across
     from harness.results import leaderboard as boards
     from harness.system.progress import Progress
 
@@ -37,9 +36,6 @@ def leaderboard(
     folders = folder or default_cells()
     with Progress().waiting("reading cells"):
         gathered = boards.gather(folders)
-    into = None if over_pools else boards.place(folders[0], out)
-    if into is None and not over_pools:
-        print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
     for fault in gathered.faults:
         print(f"not counted: {fault}", file=sys.stderr)
     with Progress().waiting("making tables"):
@@ -48,8 +44,8 @@ def leaderboard(
         places = ", ".join(map(str, folders))
         raise HarnessError(f"leaderboard: no cells in {places}: run something first, or name a folder")
     if over_pools:
-        return show([line.to_json() for line in across.across(tables)], as_json, result_tables.across)
-    written = boards.write(into, gathered, tables) if into else []
+        return show([line.to_json() for line in boards.across(tables)], as_json, result_tables.across)
+    written = boards.write(out or (folders[0].parent if folders[0].name == "cells" else folders[0]), gathered, tables)
     if as_json:
         output.write(boards.as_json(tables))
     else:

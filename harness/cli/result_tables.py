@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results import one_answer, verdict_quality
 from harness.results.columns import (
     TERMINAL,
     Column,
-    absent_intervals,
+    answer_remarks,
     chance,
     columns,
     embedders,
-    learning,
     lines,
-    versions,
+    remarks,
+    verdict_remarks,
 )
 from harness.results.rows import Row
 from harness.system.console import Heading, console, put, short, word_table
@@ -49,12 +48,12 @@ def results(rows: Sequence[Row], store: Path) -> None:
 def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
     every = [column for column in columns(rows, TERMINAL) if column.kept]
-    references, measured = lines(rows, every)
+    first, measured = lines(rows, every)
     headings = [Heading(column.head, column.kept, right=not column.is_text) for column in every]
-    table, shown = word_table(headings, [*references, *measured], console().width, ends=[len(references) - 1])
+    table, shown = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])
     put(_title(rows))
     put(table)
-    for remark in (*verdict_quality.remarks(rows[0]), *one_answer.remarks(rows)):
+    for remark in (*verdict_remarks(rows[0]), *answer_remarks(rows)):
         put(f"{remark}.")
     return [every[at] for at in shown]
 
@@ -73,7 +72,7 @@ def _caption(rows: Sequence[Row], legend: Sequence[str], store: Path) -> str:
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
     for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
         explained.append(f"intervals: {TRUST[trust]}.")
-    explained += [*absent_intervals(rows), *learning(rows)]
+    explained += remarks(rows)
     if not any(row.solvable for row in rows):
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     if rows[0].errors:
@@ -100,7 +99,7 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     for board in boards:
         if board.rows:
             legend |= dict.fromkeys(column.legend for column in of_one_pool(board.rows) if column.legend)
-            put(_reliability(board.rows))
+            put("\n".join([f"intervals: {TRUST.get(board.rows[0].trust, board.rows[0].trust)}.", *remarks(board.rows)]))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
     for line in legend:
@@ -147,21 +146,6 @@ def _beside_vectors(reads: Sequence[str] | None) -> str:
 
 def _interval(ends: Sequence[float] | None) -> str:
     return "[-]" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
-
-
-def _reliability(rows: Sequence[Row]) -> str:
-    """Lines below a table: how far its intervals can be trusted, which are absent, and how many grades are disputed."""
-    counts = [row.disputed for row in rows if row.disputed is not None]
-    disputed = [f"disputed grades: {max(counts)}."] if counts else []
-    return "\n".join(
-        [
-            f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.",
-            *absent_intervals(rows),
-            *versions(rows),
-            *learning(rows),
-            *disputed,
-        ]
-    )
 
 
 def comparison(value: Mapping[str, Any]) -> None:

@@ -130,7 +130,7 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         tracking.scored(rows)
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
-        pool = cells.read_inputs(config.store / "cells" / f"{rows[0].cell}.json")["pool"]["key"]
+        pool = cells.read(config.store / "cells" / f"{rows[0].cell}.json")["inputs"]["pool"]["key"]
         progress.say(
             f"next: `harness pool show {pool[:8]}{store}` shows responses and verdicts, "
             f"`harness report{store}` makes a page: every problem, every pick"

@@ -130,6 +130,9 @@ class Orders(Column):
             return list(selector.rank_many(pools, rngs))
 
 
+START_S = 300.0  # to start a process, import and build the selector; the machine may be busy
+
+
 def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> None:
     """Rank in a child process, which is killed when it is late, and kept for the next problems if it is not."""
     from harness.system.children import limited
@@ -137,11 +140,21 @@ def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> 
     names = ", ".join(repr(each.problem.id) for each in todo[:3]) + (", ..." if len(todo) > 3 else "")
     who = f"selector {orders.selector.spec!r}, problem {names}"
     try:
+        limited(_load, orders.selector, START_S)
         limited(functools.partial(orders.make, out=replace(out, column=orders)), todo, seconds)
     except TimeoutError:
         raise HarnessError(f"{who}: ranking took longer than {seconds:g} s and was ended (--rank-timeout)") from None
     except EOFError:
         raise HarnessError(f"{who}: the process that ranked it died (out of memory?)") from None
+
+
+def _load(selector: Part) -> None:
+    """All that takes time before the first ranking."""
+    from harness.scoring import metrics  # noqa: F401
+
+    import_libraries(selector.built)
+    with one_thread(selector.spec):
+        pass
 
 
 # A selector's view of a pool.

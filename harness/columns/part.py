@@ -13,6 +13,7 @@ from typing import Any
 from harness.contracts import Identified
 from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
 from harness.plugin_system.registry import Registry, is_own, load_registry
+from harness.system.children import end_limited
 
 
 @dataclass(frozen=True)
@@ -79,3 +80,4 @@ def forget() -> None:
     """Forget what was built: a plugin may have been installed or edited since."""
     for cached in (registry, _built, _described):
         cached.cache_clear()
+    end_limited()

@@ -302,7 +302,7 @@ def _sweep(folder: Path) -> None:
 class Memo:
     """A dictionary on disk, from the hash of what a value depends on to the value (JSON): lines that are only added.
 
-    A line that a killed process wrote in part, or a damaged one, counts as missing.
+    A line that a killed process wrote in part, a damaged one, or one of another file counts as missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -312,7 +312,7 @@ class Memo:
             lines = path.read_bytes().split(b"\n") if path.exists() else []
         for line in lines:
             check, _, rest = line.partition(b" ")
-            if check.decode(errors="replace") == hashlib.sha256(rest).hexdigest()[:SHOWN]:
+            if check == self._check(rest):
                 self._known.update([json.loads(rest)])
 
     @property
@@ -339,10 +339,15 @@ class Memo:
             self._add([pair for pair in pairs if pair[1] is not None])
         return {name: self._known.get(digest(name, 32)) for name in dict.fromkeys(names)}
 
+    def _check(self, line: bytes) -> bytes:
+        """The hash of a line and of the file's place."""
+        place = f"{self.path.parent.name}/{self.path.name}\0".encode()
+        return hashlib.sha256(place + line).hexdigest()[:SHOWN].encode()
+
     def _add(self, made: Sequence[tuple[str, Any]]) -> None:
         self._known.update(made)
         lines = [json.dumps(pair).encode() for pair in made]
-        content = b"".join(b"\n%s %s" % (hashlib.sha256(line).hexdigest()[:SHOWN].encode(), line) for line in lines)
+        content = b"".join(b"\n%s %s" % (self._check(line), line) for line in lines)
         with disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:  # a newline comes first: the last line may be half of one

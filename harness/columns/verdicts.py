@@ -371,7 +371,7 @@ class Chance(Column):
 
     The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,
     `Task.chance_gradings` // m) other problems of the run, which are chosen with a seed made from the problem's id;
-    problems with the same reference are left out. `results.verdict_quality` turns the counts into one share.
+    problems with the same reference are left out. `results.rows.chance_level` turns the counts into one share.
 
     A grader that takes a response's last number has a chance level of about one in a hundred on GSM8K. With thousands
     of responses a problem, nearly every problem then looks solved at least once.

@@ -22,7 +22,7 @@ from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.command_options import Help, fields_of
 from harness.plugin_system.component import names_in
 from harness.plugin_system.presets import ENGINE, filled
-from harness.system.expansion import MAX_VECTORS_GB
+from harness.system.files import MAX_VECTORS_GB
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from harness.pools.reading import Layouts, count_problems, file_digest, other_la
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
 from harness.system.hashing import digest
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 
@@ -116,11 +116,9 @@ class Plan:
         """What makes columns of this plan."""
         return Maker(self.store, self.context.executor, self.context.progress)
 
-    @property
-    def choices(self) -> Choices:
-        """What one answer is worth, whatever the selector."""
-        assert self.verdicts is not None
-        return Choices(self.responses, self.verdicts, self.scores, self.n)
+    def choices(self, orders: Orders) -> Choices:
+        """What one answer is worth, chosen by the scores that the selector may read too."""
+        return Choices(self.responses, orders.verdicts, orders.scores, self.n)
 
     @property
     def audits(self) -> Audits | None:
@@ -140,7 +138,7 @@ class Plan:
         """The columns that all selectors share, in the order in which they are made."""
         assert self.verdicts is not None
         checked = [self.audits, self.chance] if self.config.audit else []
-        wanted = [self.vectors, self.scores, self.verdicts, *checked, self.choices]
+        wanted = [self.vectors, self.scores, self.verdicts, *checked]
         return [column for column in wanted if column is not None]
 
     @property

@@ -23,8 +23,7 @@ from harness.contracts import Charges, EstimatesTime, Fetches, KnowsItsSize
 from harness.errors import HarnessError, Lacking, NotBegun
 from harness.records import SampleRequest
 from harness.system import extras
-from harness.system.pace import clock
-from harness.system.progress import Progress
+from harness.system.progress import Progress, clock
 from harness.task import Measured, Task
 
 from .options import RunConfig

@@ -18,9 +18,9 @@ from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, dis
 from harness.errors import HarnessError, Lacking, LacksLibrary
 from harness.plugin_system.component import weights_remark
 from harness.results import cells
-from harness.results.cells import Cell
-from harness.results.provenance import made_with
+from harness.results.cells import Cell, made_with
 from harness.results.rows import Row
+from harness.results.rows import row as row_of_cell
 from harness.system.files import write_atomically
 from harness.system.hashing import digest, storable
 from harness.system.progress import Progress
@@ -50,7 +50,7 @@ def run(
         maker.make(columns, plan.questions, lambda: _tell_audit(plan))
         for spec, orders in plan.orders.items():
             try:
-                row = maker.make([orders, *columns], plan.questions, partial(score, plan, orders))
+                row = maker.make([orders, plan.choices(orders), *columns], plan.questions, partial(score, plan, orders))
             except Damaged:  # the store's fault, not the selector's
                 raise
             except HarnessError as failure:
@@ -92,15 +92,8 @@ def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
 
 def begin(plan: Plan, columns: Sequence[Column]) -> None:
     """Before the first token: check the grader, show the weights, say the costs, and ask before an hour's work."""
-    progress, questions = plan.context.progress, plan.questions
-    for column in (plan.responses, *columns, *plan.orders.values()):
-        if plan.store.missing(column, questions):  # a store that cannot be written fails now
-            plan.store.begin(column)
-    grades = plan.verdicts and plan.store.missing(plan.verdicts, questions)
-    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
-    if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
-        progress.say(remark)
-    keep_problems(plan)
+    progress = plan.context.progress
+    ready(plan, [*columns, *plan.orders.values()])
     if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
         progress.say(weights_remark(every))
     costs = price.preflight(plan)
@@ -109,6 +102,18 @@ def begin(plan: Plan, columns: Sequence[Column]) -> None:
     if costs.warning:
         progress.say(costs.warning)
     price.require_consent("run", costs.outlook, progress, price.SHORTER)
+
+
+def ready(plan: Plan, columns: Sequence[Column]) -> None:
+    """Create the folders of the columns that lack something, check the grader, and keep the list of problems."""
+    for column in (plan.responses, *columns):
+        if plan.store.missing(column, plan.questions):  # a store that cannot be written fails now
+            plan.store.begin(column)
+    grades = plan.verdicts and plan.store.missing(plan.verdicts, plan.questions)
+    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
+    if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
+        plan.context.progress.say(remark)
+    keep_problems(plan)
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
@@ -155,7 +160,7 @@ def _disputed(plan: Plan, question: Question, n: int | None) -> tuple[int, int]:
 def score(plan: Plan, orders: Orders) -> Row:
     """The row of a selector. Its cell, STORE/cells/KEY.json, is written unless it is there, made from these files."""
     about_cell, folder = _about(plan, orders), plan.store.root / "cells"
-    used = [orders, plan.verdicts, plan.choices, *_checked(plan)]
+    used = [orders, plan.verdicts, plan.choices(orders), *_checked(plan)]
     files = [[plan.store.required(column, each).name for column in used if column] for each in plan.questions]
     about_cell["from"] = digest([about_cell["labels"], files])
     key = cells.key_of({**about_cell, "problems": [{"id": storable(each.problem.id)} for each in plan.questions]})
@@ -164,7 +169,7 @@ def score(plan: Plan, orders: Orders) -> Row:
         with suppress(HarnessError):
             kept = cells.read(path)
             if kept.get("from") == about_cell["from"] and "failed" not in kept:
-                return cells.row(kept, key)
+                return row_of_cell(kept, key)
     about_cell["conditions"] = _conditions(plan)
     entries: list[dict[str, Any]] = []
 
@@ -176,7 +181,7 @@ def score(plan: Plan, orders: Orders) -> Row:
 
     with plan.context.progress.waiting(f"scoring {orders.selector.spec}"):
         key = cells.write_entries(folder, about_cell, made())
-        return cells.row({**about_cell, "problems": entries}, key)
+        return row_of_cell({**about_cell, "problems": entries}, key)
 
 
 def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:
@@ -194,7 +199,7 @@ def _checked(plan: Plan) -> list[Column]:
 def _entry(plan: Plan, orders: Orders, question: Question) -> dict[str, Any]:
     store, checked = plan.store, {column.kind: column for column in _checked(plan)}
     verdicts = store.rows(orders.verdicts, question)
-    entry = entry_of(question, store.rows(orders, question), verdicts, store.rows(plan.choices, question))
+    entry = entry_of(question, store.rows(orders, question), verdicts, store.rows(plan.choices(orders), question))
     disputed = _disputed(plan, question, entry["n"])[1] if "audits" in checked else None
     result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:

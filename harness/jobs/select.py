@@ -33,7 +33,6 @@ from harness.pools.joining import remarks
 from harness.pools.record import PoolRecord, scores_in
 from harness.pools.verified import check_verified, read_verified
 from harness.records import Floats, Pool, Problem, Responses
-from harness.results.verdict_quality import answers_line
 from harness.system import extras
 from harness.system.progress import Progress
 
@@ -375,6 +374,8 @@ def _answers(
             )
             total_cpu_s += cpu_s
             bar.advance()
+    from harness.results.columns import answers_line  # scipy.stats, which `harness select` does without
+
     context.progress.say(answers_line(sum(map(len, answers.values())), total_cpu_s))
     return lambda each: answers[each.problem.id]
 

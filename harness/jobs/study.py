@@ -22,7 +22,7 @@ from harness.plugin_system.command_options import fields_of, option_names
 from harness.plugin_system.registry import SESSION
 from harness.results import cells
 from harness.results.cells import Cell
-from harness.results.seed_groups import HASHED
+from harness.results.rows import HASHED
 from harness.system.hashing import storable
 
 from .options import BESIDE, RunConfig, checked, non_defaults

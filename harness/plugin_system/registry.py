@@ -28,7 +28,6 @@ import pluggy
 
 from harness import hookspecs
 from harness.errors import Escaped, HarnessError, contained, did_you_mean
-from harness.system.pace import clock
 
 GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
@@ -333,7 +332,7 @@ def named(what: str, after_s: float) -> Iterator[None]:
 
     C code that never releases the interpreter delays this line too.
     """
-    line = f"waiting: {what} has taken {clock(after_s)} so far"
+    line = f"waiting: {what} has taken {after_s:g} s so far"
     timer = threading.Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

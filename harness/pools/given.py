@@ -26,9 +26,7 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Floats, Problem
-from harness.system.expansion import MAX_VECTORS_GB, RATIO, most_expanded
-from harness.system.files import open_regular
-from harness.system.json_lines import opened
+from harness.system.files import MAX_VECTORS_GB, RATIO, most_expanded, open_regular, opened
 
 LARGEST = 1e15
 GB = 1e9

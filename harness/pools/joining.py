@@ -28,8 +28,9 @@ from typing import Any, TypeAlias
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem
+from harness.system.files import opened
 from harness.system.hashing import storable
-from harness.system.json_lines import Line, opened, read_lines
+from harness.system.json_text import Line, read_lines
 
 from .reading import Layouts, read_pool
 from .record import PoolRecord

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Responses
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 Say: TypeAlias = Callable[[str], None]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 
 from .record import text_in
 

@@ -1,1 +1,5 @@
-"""Cells, and everything that is computed from them: groups of seeds, leaderboards, comparisons, published folders."""
+"""Results: cells in files, the rows and tables computed from them, comparisons, leaderboards, and published folders.
+
+Whatever is computed here is computed from cells alone, and the same cells give the same bytes. Nothing here samples,
+grades or ranks; what reads a store beside its cells stands in `stored_cells`.
+"""

@@ -4,12 +4,6 @@ A cell holds the values from which metrics are computed, and no metric: per prob
 up to the first correct response (or one subset per budget); and the inputs of every stage. Its name is the hash of its
 inputs, so the cells of two people are merged by copying files. Its checksum shows whether it was edited after it was
 measured. A failed cell is kept and shown with its reason, and the next run makes it again.
-
-Schema 3 counts disputed grades per problem and names the grader and the hardware plainly. Cells of schema 2, with one
-total of disputed grades, are still read. So are cells without the newer fields of a problem: `routes` (route -> number
-of correct verdicts by it; "-" for a grader with only one route), `chance` ([correct, gradings] against the
-references of other problems), `maj_at_k` and `best_of_k` (`one_answer`), and `answering` ([responses, CPU seconds] of
-running them for their answers).
 """
 
 from __future__ import annotations
@@ -17,33 +11,182 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from itertools import takewhile
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NotRequired
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from harness.errors import HarnessError
-from harness.scoring.metrics import Outcomes, budgets, summary
-from harness.system.files import READ_ONLY, disk_errors, read_regular, temporary_name, write_parts
+from harness.scoring.metrics import Outcomes, budgets
+from harness.system import json_text
+from harness.system.files import READ_ONLY, write_parts
 from harness.system.hashing import canonical_json, digest
-from harness.system.json_text import parsed, shaped
 
-from . import inert_text, one_answer
-from .rows import Row
-from .schemas import CellFile, CellLabels
-from .verdict_quality import quality
+from . import inert_text
 
 SCHEMA = 3
-READABLE = (2, SCHEMA)
 KIND = "diversity-harness cell"
 # Beside published cells: the folders of badges and of sequences, the stems of tables and of evaluations after RL.
 BADGES, SEQUENCES, TABLES, EVALUATION = "conformance", "sequences", "leaderboard", "rl-eval"
 
+Cell = dict[str, Any]
+
+
+# What a cell holds.
+
+
+class CellProblem(TypedDict):
+    """One problem of a cell: N, c, verifier errors; per trial the rank and the order, or the hits of subsets.
+
+    disputed    grades that a second grader disputes; None if there was none
+    routes      route of the grader -> number of correct verdicts by it; "-" for a grader with only one route
+    chance      [correct, gradings] against the references of other problems, if that was tried
+    maj_at_k    of the pool, by budget, if a response has an answer
+    best_of_k   of the pool, by name of a score and by budget
+    answering   [responses, CPU seconds] of running them for their answers, if they were run
+
+    A problem of a failed cell has only its id.
+    """
+
+    id: str
+    n: NotRequired[int]
+    c: NotRequired[int]
+    errors: NotRequired[int]
+    disputed: NotRequired[int | None]
+    routes: NotRequired[dict[str, int]]
+    chance: NotRequired[list[int]]
+    maj_at_k: NotRequired[dict[str, float]]
+    best_of_k: NotRequired[dict[str, dict[str, float]]]
+    answering: NotRequired[list[float]]
+    ranks: NotRequired[list[int]]
+    orders: NotRequired[list[list[int]]]
+    hits: NotRequired[dict[str, list[bool]]]
+
+
+class CellLabels(TypedDict):
+    """What was run together, by name; as in `Row`."""
+
+    task: str
+    split: str
+    model: str
+    engine: str
+    sampler: str
+    embedder: str
+    selector: str
+    trials: int
+    seed: int
+
+
 LABELS = tuple(CellLabels.__annotations__)
 
-Cell = dict[str, Any]
+
+class CellPool(TypedDict):
+    """What made the pool; its other entries depend on where the responses come from."""
+
+    key: str
+    n: NotRequired[int | None]
+    task: NotRequired[str | dict[str, Any] | None]
+    revision: NotRequired[str | None]
+
+
+class CellVerdict(TypedDict):
+    """What graded the responses; `given`: the maker of the pool did."""
+
+    given: bool
+    task: NotRequired[str | None]
+    grader: NotRequired[str | None]
+
+
+class CellSelector(TypedDict):
+    """The selector, known by the hash of its code."""
+
+    name: str
+    params: dict[str, Any]
+    dist: str
+    code: str
+
+
+class CellRanking(TypedDict):
+    """What ranked the pool."""
+
+    n: int | None
+    selector: CellSelector
+    learns: NotRequired[bool]
+
+
+class CellInputs(TypedDict):
+    """The inputs of every stage, whose hash is the cell's name."""
+
+    pool: CellPool
+    verdict: CellVerdict
+    ranking: CellRanking
+    embedding: NotRequired[dict[str, Any]]
+    score: NotRequired[dict[str, Any]]
+
+
+CellFiles = TypedDict("CellFiles", {"from": NotRequired[str]})  # the hash of the files of its store; not published
+
+
+class CellFile(CellFiles):
+    """A cell: one task, model, sampler, embedder and selector that were run together, in raw outcomes."""
+
+    kind: str
+    schema: int
+    labels: CellLabels
+    grader: str
+    inputs: CellInputs
+    config: NotRequired[dict[str, Any]]
+    versions: dict[str, str]
+    hardware: dict[str, Any]
+    weights: NotRequired[list[dict[str, Any]]]
+    conditions: NotRequired[dict[str, list[str]]]
+    failed: NotRequired[str]
+    checksum: str
+    problems: list[CellProblem]
+
+
+LIBRARIES = (
+    *("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"),
+    *("vllm", "evalplus", "sentence-transformers", "kmedoids"),
+)
+
+
+def made_with(plugins: Iterable[str]) -> dict[str, Any]:
+    """What a cell says of the run: {"versions": name -> version, "hardware": properties of the machine that ranked}.
+
+    GPUs are listed only if torch is already imported.
+
+    plugins  names of distributions whose versions are listed after those of Python and `LIBRARIES`
+    """
+    versions = {"python": platform.python_version()}
+    for name in dict.fromkeys([*LIBRARIES, *plugins]):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    processor, memory_gb, cores = platform.processor(), None, os.cpu_count()
+    with suppress(OSError):
+        named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        processor = named[1].strip() if named else processor
+    with suppress(AttributeError, ValueError, OSError):
+        memory_gb = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    torch = sys.modules.get("torch")
+    gpus = range(torch.cuda.device_count()) if torch and torch.cuda.is_available() else ()
+    hardware = {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpu": processor,
+        "cores": cores,
+        "cores_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores,
+        "memory_gb": memory_gb,
+        "gpus": [torch.cuda.get_device_name(place) for place in gpus] if torch else [],
+    }
+    return {"versions": versions, "hardware": hardware}
 
 
 def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +196,7 @@ def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_random(cell: Mapping[str, Any]) -> bool:
     """Whether the cell was made with untrained model weights: it is then a test and not a result."""
-    return any(weights["is_random"] for weights in cell.get("weights", ()))
+    return any(weights.get("is_random") for weights in cell.get("weights", ()))
 
 
 def grader(cell: Mapping[str, Any]) -> str:
@@ -62,7 +205,30 @@ def grader(cell: Mapping[str, Any]) -> str:
     return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
 
 
-# Files.
+def outcomes(cell: Mapping[str, Any]) -> Outcomes:
+    """A cell's outcomes as arrays."""
+    entries = cell["problems"]
+    n, c, errors = (np.array([entry[name] for entry in entries], np.int64) for name in ("n", "c", "errors"))
+    if "hits" in entries[0]:
+        ks = sorted({int(k) for entry in entries for k in entry["hits"]})
+        hits = {k: np.array([entry["hits"][str(k)] for entry in entries if str(k) in entry["hits"]]) for k in ks}
+        return Outcomes(n, c, errors, hits=hits)
+    return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
+
+
+def resampling_seed(*cells: Mapping[str, Any]) -> int:
+    """The seed of the resampling of some cells, in any order: a hash of their outcomes, and of nothing else.
+
+    So a key that changes (another revision of a component, another format) moves no interval.
+    """
+    hashes = [
+        digest([[e["id"], e["n"], e["c"], e["errors"], e.get("ranks") or e["hits"]] for e in cell["problems"]])
+        for cell in cells
+    ]
+    return int(hashes[0][:8] if len(hashes) == 1 else digest(sorted(hashes), 8), 16)
+
+
+# Writing.
 
 
 def key_of(cell: Mapping[str, Any]) -> str:
@@ -70,95 +236,75 @@ def key_of(cell: Mapping[str, Any]) -> str:
     return digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
 
 
-def write(folder: Path, cell: Mapping[str, Any]) -> str:
-    """Write the cell to the folder and return its key. One problem per line: versions are then easy to compare."""
-    about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
-    return write_entries(folder, about, cell["problems"])
+def checksum(cell: Mapping[str, Any]) -> str:
+    """The hash of a cell's content, without the checksum itself: 32 hex digits of the SHA-256 of its canonical JSON.
+
+    `problems` may be an iterator: no two of its entries are in memory at once.
+    """
+    place = '"problems":"\\u0000"'
+    about = {name: value for name, value in cell.items() if name != "checksum"} | {"problems": "\0"}
+    before, _, after = canonical_json(about).partition(place)
+    sums = hashlib.sha256(f'{before}"problems":['.encode("utf-8", "surrogatepass"))
+    separator = ""
+    for entry in cell["problems"]:
+        sums.update(f"{separator}{canonical_json(entry)}".encode("utf-8", "surrogatepass"))
+        separator = ","
+    sums.update(f"]{after}".encode("utf-8", "surrogatepass"))
+    return sums.hexdigest()[:32]
+
+
+def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> tuple[str, list[bytes]]:
+    """A cell's key, and the parts of its file: a problem a line, so that versions are easy to compare."""
+    about = {name: value for name, value in about.items() if name not in ("problems", "checksum")}
+    ids: list[str] = []
+    lines: list[bytes] = []
+
+    def noted() -> Iterator[Mapping[str, Any]]:
+        for entry in entries:
+            line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            lines.append(f"{',' if ids else ''}\n  {line}".encode())
+            ids.append(entry["id"])
+            yield entry
+
+    total = checksum({**about, "problems": noted()})
+    head = json.dumps({**about, "checksum": total}, indent=1, ensure_ascii=False, allow_nan=False)
+    key = key_of({**about, "problems": [{"id": problem_id} for problem_id in ids]})
+    return key, [f'{head[:-2]},\n "problems": ['.encode(), *lines, b"\n ]\n}\n"]
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write a cell problem by problem, to FOLDER/KEY.json, and return its key.
+    """Write a cell to FOLDER/KEY.json, and return its key.
 
-    The lines go to a temporary file first, because the checksum must precede them. In a read-only store nothing is
-    written, which is an error only if the cell is not there yet.
+    In a read-only store nothing is written, which is an error only if the cell is not there yet.
 
-    about    the cell without `problems` and `checksum`
-    entries  the entries of `problems`, in order
+    about    the cell; its own `problems` and `checksum`, if any, are not read
+    entries  the entries of `problems`, in order; each is let go of as soon as its line is made
     """
-    sums = _Checksum(about)
-    ids: list[str] = []
-    lines = temporary_name(folder / "entries", os.getpid())
-    with disk_errors(lines):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with _opened(lines) as file:
-                for entry in entries:
-                    separator = ",\n  " if ids else "\n  "
-                    file.write(f"{separator}{_one_line(entry)}".encode())
-                    sums.add(entry)
-                    ids.append(entry["id"])
-            key = key_of({**about, "problems": [{"id": problem_id} for problem_id in ids]})
-            head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
-            parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
-            if file.name != os.devnull or not (folder / f"{key}.json").exists():
-                write_parts(folder / f"{key}.json", parts)
-        finally:
-            if lines.exists():
-                lines.unlink()
+    key, parts = rendered(about, entries)
+    path = folder / f"{key}.json"
+    try:
+        write_parts(path, parts)
+    except HarnessError as failure:
+        if getattr(failure.__cause__, "errno", None) not in READ_ONLY or not path.exists():
+            raise
     return key
 
 
-def _opened(lines: Path) -> IO[bytes]:
-    """The temporary file for the lines; the null device in a read-only store, which holds cells of complete runs."""
-    try:
-        return lines.open("wb")
-    except OSError as failure:
-        if failure.errno not in READ_ONLY:
-            raise
-        return open(os.devnull, "wb")
+def write(folder: Path, cell: Mapping[str, Any]) -> str:
+    """Write a whole cell to the folder and return its key."""
+    return write_entries(folder, cell, cell["problems"])
 
 
-class _Checksum:
-    """`checksum` of a cell whose entries arrive one at a time: SHA-256 over the canonical JSON, in pieces."""
+def as_published(cell: Cell) -> Cell:
+    """The cell without what means nothing elsewhere: `from`, and the folders of absolute paths. Its key may be another.
 
-    def __init__(self, about: Mapping[str, Any]) -> None:
-        before = canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
-        after = canonical_json({name: about[name] for name in about if name > "problems"})[1:]
-        before, after = before if before == "{" else f"{before},", after if after == "}" else f",{after}"
-        self._after, self._is_empty = f"]{after}", True
-        self._sum = hashlib.sha256(f'{before}"problems":['.encode("utf-8", "surrogatepass"))
-
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """Add the next entry."""
-        text = canonical_json(entry) if self._is_empty else f",{canonical_json(entry)}"
-        self._sum.update(text.encode("utf-8", "surrogatepass"))
-        self._is_empty = False
-
-    def hexdigest(self) -> str:
-        """32 hex digits, after all entries were added."""
-        self._sum.update(self._after.encode("utf-8", "surrogatepass"))
-        return self._sum.hexdigest()[:32]
+    Its checksum is still that of the cell before.
+    """
+    kept = {name: value for name, value in cell.items() if name not in ("from", "problems")}
+    return {**inert_text.without_folders(kept), "problems": cell["problems"]}
 
 
-def _one_line(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def checksum(cell: Mapping[str, Any]) -> str:
-    """The hash of a cell's content, without the checksum itself."""
-    about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
-    if not isinstance(cell.get("problems"), list):  # not a cell; `read` reports that
-        return digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
-    sums = _Checksum(about)
-    for entry in cell["problems"]:
-        sums.add(entry)
-    return sums.hexdigest()
-
-
-def without_folders(cell: Cell) -> Cell:
-    """The cell as it is published: no absolute path in what says how it was made. Its key may be another."""
-    about = {name: inert_text.without_folders(value) for name, value in cell.items() if name != "problems"}
-    return {**about, "problems": cell["problems"]}
+# Reading.
 
 
 def files(folders: Iterable[Path]) -> list[Path]:
@@ -166,15 +312,13 @@ def files(folders: Iterable[Path]) -> list[Path]:
 
     Of a store (a folder with a folder `cells`) those are its cells, and no other file.
     """
-    paths = [path for folder in folders for path in sorted(cells_of(folder).rglob("*.json"))]
+    within = [folder / "cells" if (folder / "cells").is_dir() else folder for folder in folders]
     return [
-        path for path in paths if path.parent.name not in (BADGES, SEQUENCES) and path.stem not in (TABLES, EVALUATION)
+        path
+        for folder in within
+        for path in sorted(folder.rglob("*.json"))
+        if path.parent.name not in (BADGES, SEQUENCES) and path.stem not in (TABLES, EVALUATION)
     ]
-
-
-def cells_of(folder: Path) -> Path:
-    """The folder with the cells: of a store STORE/cells, else the folder itself."""
-    return folder / "cells" if (folder / "cells").is_dir() else folder
 
 
 def named(name: str, folders: Iterable[Path], who: str) -> Path:
@@ -195,117 +339,60 @@ def named(name: str, folders: Iterable[Path], who: str) -> Path:
     raise HarnessError(f"{who}: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
 
 
-def read_inputs(path: Path) -> dict[str, Any]:
-    """The inputs of a cell that this program has just written; its problems, most of the file, are not read."""
-    with path.open(encoding="utf-8") as file:
-        head = "".join(takewhile(lambda line: not line.startswith(' "problems": ['), file))
-    inputs: dict[str, Any] = json.loads(head.rstrip().rstrip(",") + "}")["inputs"]
-    return inputs
-
-
 def read(path: Path) -> Cell:
-    """Read the cell in a file; HarnessError (one line) if it is not a cell or cannot be trusted."""
-    try:
-        content = read_regular(path)
-    except (HarnessError, OSError) as failure:
-        raise HarnessError(f"cell {path}: cannot be read ({_first_line(failure)}); copy it anew") from None
-    cell = parsed(content, f"cell {path}", "copy it anew")
+    """Read the cell in a file; HarnessError (one line) if it is not a cell or cannot be trusted.
+
+    It may be a stranger's, and a checksum can be forged: so a cell that contradicts itself is refused too.
+    """
+    cell: Cell = json_text.read(path, "cell", "copy it anew")
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
-    if cell.get("schema") not in READABLE:
-        older = isinstance(cell.get("schema"), int) and cell["schema"] < SCHEMA
-        what = "of an older schema: run it again" if older else "of a newer schema: update diversity-harness"
-        reads = " and ".join(map(str, READABLE))
-        raise HarnessError(f"cell {path}: {what} ({cell.get('schema')!r}; this version reads {reads})")
-    if cell.get("checksum") != checksum(cell):
+    if cell.get("schema") != SCHEMA:
+        raise HarnessError(
+            f"cell {path}: is of schema {cell.get('schema')!r}, and this version reads {SCHEMA}: run it again"
+        )
+    json_text.shaped(cell, CellFile, f"cell {path}", "copy it anew, or run it again")
+    if cell["checksum"] != checksum(cell):
         raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
-    shaped(cell, CellFile, f"cell {path}", "copy it anew, or run it again")
-    _check_shape(path, cell)
+    try:
+        fault = next((fault for holds, fault in _requirements(cell) if not holds), None)
+    except (KeyError, ValueError) as failure:
+        fault = f"{type(failure).__name__}: {failure}"
+    if fault:
+        raise HarnessError(f"cell {path}: does not add up ({fault:.200})")
     if path.stem != key_of(cell):
         raise HarnessError(f"cell {path}: is named otherwise than its inputs ({key_of(cell)}.json); rename it")
     return cell
 
 
-def _check_shape(path: Path, cell: Cell) -> None:
-    """Raise HarnessError if a cell contradicts itself: a checksum alone can be forged."""
-    try:
-        _expect(cell["problems"], "it has no problems")
-        verdict = cell["inputs"]["verdict"]
-        _expect(verdict["given"] or (verdict.get("task") and verdict.get("grader")), "it does not name its grader")
-        _expect("failed" in cell or "conditions" in cell, "it does not name its conditions")
-        ids = [entry["id"] for entry in cell["problems"]]
-        _expect(len(set(ids)) == len(ids), "a problem occurs twice")
-        for entry in cell["problems"] if "failed" not in cell else ():
-            _check_entry(entry, cell["labels"]["trials"])
-            _expect("disputed" in entry or cell["schema"] < 3, f"problem {entry['id']!r}: disputed grades")
-    except (ValueError, KeyError, TypeError, AttributeError) as failure:
-        raise HarnessError(f"cell {path}: does not add up ({_first_line(failure)})") from None
-
-
-def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
-    n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
-    _expect(1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors")
-    _expect(0 <= (entry.get("disputed") or 0) <= n, f"{where}: disputed grades")
-    _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{where}: routes")
-    correct, gradings = entry.get("chance", (0, 0))
-    _expect(0 <= correct <= gradings, f"{where}: chance")
-    for chances in (entry.get("maj_at_k", {}), *entry.get("best_of_k", {}).values()):
-        _expect(not chances or sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k")
-        _expect(all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k")
-    responses, cpu_s = entry.get("answering", (n, 0))
-    _expect(responses >= n and cpu_s >= 0, f"{where}: answering")
-    if "hits" in entry:
-        _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets")
-        _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials")
+def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
+    """What must hold of a cell, and what to say if it does not."""
+    yield cell["problems"], "it has no problems"
+    verdict, ids = cell["inputs"]["verdict"], [entry["id"] for entry in cell["problems"]]
+    yield verdict["given"] or (verdict.get("task") and verdict.get("grader")), "it does not name its grader"
+    yield len(set(ids)) == len(ids), "a problem occurs twice"
+    if "failed" in cell:
         return
-    _expect(len(entry["ranks"]) == trials, f"{where}: trials")
-    last = n - c + 1
-    _expect(all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{where}: ranks")
-    _expect([len(order) for order in entry["orders"]] == (entry["ranks"] if c else []), f"{where}: orders and ranks")
-
-
-def _expect(holds: object, what: str) -> None:
-    if not holds:
-        raise ValueError(what)
-
-
-def _first_line(failure: BaseException) -> str:
-    return f"{type(failure).__name__}: {failure}".split("\n")[0][:200]
-
-
-# Rows.
-
-
-def outcomes(cell: Mapping[str, Any]) -> Outcomes:
-    """A cell's outcomes as arrays."""
-    entries = cell["problems"]
-    n = np.array([entry["n"] for entry in entries], np.int64)
-    c = np.array([entry["c"] for entry in entries], np.int64)
-    errors = np.array([entry["errors"] for entry in entries], np.int64)
-    if "hits" in entries[0]:
-        ks = sorted({int(k) for entry in entries for k in entry["hits"]})
-        hits = {k: np.array([entry["hits"][str(k)] for entry in entries if str(k) in entry["hits"]]) for k in ks}
-        return Outcomes(n, c, errors, hits=hits)
-    return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
-
-
-def disputed(cell: Mapping[str, Any]) -> int | None:
-    """The number of grades that a second grader disputes; None if it graded no problem."""
-    if cell["schema"] < 3:
-        total: int | None = cell["disputed"]
-        return total
-    counts = [entry["disputed"] for entry in cell["problems"] if entry["disputed"] is not None]
-    return sum(counts) if counts else None
-
-
-def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
-    """Compute a cell's row. Equal cells have equal rows, because the key seeds the resampling.
-
-    key  the cell's key, if known; None: it is computed
-    """
-    key = key or key_of(cell)
-    seed = int(key[:8], 16)
-    learns = cell["inputs"]["ranking"].get("learns")
-    about = {"learns": learns, "grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
-    of_pools = {**quality([cell], seed), **one_answer.metrics(cell["problems"])}
-    return Row(**cell["labels"], cell=key, **about, **of_pools, **summary(outcomes(cell), seed))
+    yield "conditions" in cell, "it does not name its conditions"
+    trials = cell["labels"]["trials"]
+    for entry in cell["problems"]:
+        n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
+        yield 1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors"
+        yield 0 <= (entry["disputed"] or 0) <= n, f"{where}: disputed grades"
+        yield sum(entry["routes"].values()) == c, f"{where}: routes"
+        correct, gradings = entry.get("chance", (0, 0))
+        yield 0 <= correct <= gradings, f"{where}: chance"
+        for chances in (entry.get("maj_at_k"), *entry["best_of_k"].values()):
+            if chances is not None:
+                yield sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k"
+                yield all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k"
+        responses, cpu_s = entry.get("answering", (n, 0))
+        yield responses >= n and cpu_s >= 0, f"{where}: answering"
+        if "hits" in entry:
+            yield sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets"
+            yield all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials"
+            continue
+        yield len(entry["ranks"]) == trials, f"{where}: trials"
+        last = n - c + 1
+        yield all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{where}: ranks"
+        yield [len(order) for order in entry["orders"]] == (entry["ranks"] if c else []), f"{where}: orders and ranks"

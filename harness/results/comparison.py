@@ -20,8 +20,9 @@ from harness.scoring import efficiency, stats
 from harness.scoring.metrics import Outcomes, budgets, telling_budget
 from harness.system.hashing import digest
 
-from . import cells, seed_groups
+from . import cells, rows
 from .cells import Cell
+from .rows import Keyed
 
 METRICS = ("p_random", "k95", "calls_saved", "trust", "budget", "p_budget")
 
@@ -32,38 +33,55 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     `left_out`: how many problems only one row has. `seeds_left_out`: how many cells have a seed that only one row has;
     if the rows share no seed, all cells are compared. `fewer`, `more`: the problems where the first needs fewer, or
     more, calls than the second (at a budget: hits more, or less, often), the largest difference first, with the means
-    of both. At a budget the difference is of the shares of misses: below 0 the first hits more often. `efficiency`: at
-    the second's k = 1, 2, 4, ..., N, how many times fewer calls the first needs for the same pass@k (the fields of
-    `efficiency.Factor`); `largest_efficiency`: the largest at any k.
+    of both. At a budget the difference is of the shares of misses: below 0 the first hits more often. `no_interval`:
+    key of each null interval -> the reason. `efficiency`: at the second's k = 1, 2, 4, ..., N, how many times fewer
+    calls the first needs for the same pass@k (the fields of `efficiency.Factor`); `largest_efficiency`: the largest at
+    any k.
     """
-    first, second, seeds_left_out = _paired([_row(name, folders) for name in names])
-    first_places, second_places = _problems(first), _problems(second)
-    shared = [problem for problem in first_places if problem in second_places]
+    both = [_row(name, folders) for name in names]
+    cells_of_both = sum(map(len, both))
+    seeds = set.intersection(*({cell["labels"]["seed"] for _, cell in group} for group in both))
+    if seeds:
+        both = [[keyed for keyed in group if keyed[1]["labels"]["seed"] in seeds] for group in both]
+    places = [{entry["id"]: place for place, entry in enumerate(group[0][1]["problems"])} for group in both]
+    shared = [problem for problem in places[0] if problem in places[1]]
     if not shared:
         raise HarnessError(f"compare: {names[0]!r} and {names[1]!r} have no problem in common")
-    first_outcomes, second_outcomes = (
-        _part(group, [places[problem] for problem in shared])
-        for group, places in ((first, first_places), (second, second_places))
+    first, second = (
+        _part(rows.outcomes(group), [of[problem] for problem in shared]) for group, of in zip(both, places, strict=True)
     )
-    _check_trials(first_outcomes, second_outcomes)
-    budget = _budget(first_outcomes, second_outcomes)
-    x, y = _compared(first_outcomes, budget), _compared(second_outcomes, budget)
-    seed = int(digest([_seeding(first), _seeding(second)], 8), 16)
-    most = 1.0 if budget is not None else float(max(first_outcomes.n.max(), second_outcomes.n.max()))
+    trials = [_trials(outcomes) for outcomes in (first, second)]
+    if trials[0] != trials[1]:
+        raise HarnessError(f"compare: the cells have {trials[0]} and {trials[1]} trials: run both with equally many")
+    budget = None
+    if first.ranks is None or second.ranks is None:
+        budget = telling_budget(first.n, first.c) or 1
+        if any(outcomes.hits_within(budget) is None for outcomes in (first, second)):
+            raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
+    x, y = _compared(first, budget), _compared(second, budget)
+    seed = int(digest([cells.resampling_seed(*(cell for _, cell in group)) for group in both], 8), 16)
+    most = 1.0 if budget is not None else float(max(first.n.max(), second.n.max()))
     paired = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
-    first_shown, second_shown = (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
-    means = [float(first_shown.mean()), float(second_shown.mean())]
+    shown = (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
+    means = [float(values.mean()) for values in shown]
+    no_interval = {}
+    if paired.difference_ci is None:
+        no_interval["difference_ci"] = stats.why_none(len(shared), stats.BEYOND_RANGE)
+    if budget is None and paired.ratio is not None and paired.ratio_ci is None:
+        no_interval["ratio_ci"] = stats.why_none(len(shared), stats.TOO_WIDE)
+    ahead, behind = (efficiency.selected_curve(outcomes, seed) for outcomes in (first, second))
+    largest = efficiency.largest(ahead, behind)
 
-    def listed(places: Sequence[int]) -> list[dict[str, Any]]:
-        return [{"id": shared[i], "first": float(first_shown[i]), "second": float(second_shown[i])} for i in places]
+    def listed(problems: Sequence[int]) -> list[dict[str, Any]]:
+        return [{"id": shared[i], "first": float(shown[0][i]), "second": float(shown[1][i])} for i in problems]
 
     return {
-        "first": _about(first),
-        "second": _about(second),
-        "same_pool": seed_groups.pools_of(first) == seed_groups.pools_of(second),
+        "first": _about(both[0]),
+        "second": _about(both[1]),
+        "same_pool": rows.pools_of(both[0]) == rows.pools_of(both[1]),
         "problems": len(shared),
-        "left_out": len(set(first_places) ^ set(second_places)),
-        "seeds_left_out": seeds_left_out,
+        "left_out": len(set(places[0]) ^ set(places[1])),
+        "seeds_left_out": cells_of_both - sum(map(len, both)),
         "budget": budget,
         "samples_to_correct": means if budget is None else None,
         "pass_at_budget": means if budget is not None else None,
@@ -71,106 +89,50 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         "difference_ci": paired.difference_ci,
         "ratio": paired.ratio if budget is None else None,
         "ratio_ci": paired.ratio_ci if budget is None else None,
-        **_no_intervals(paired, len(shared), budget),
+        **({"no_interval": no_interval} if no_interval else {}),
         "p": paired.p,
-        **_efficiency(first_outcomes, second_outcomes, seed),
+        "efficiency": [each.to_json() for each in efficiency.factors(ahead, behind, budgets(int(behind.ks[-1])))],
+        "largest_efficiency": largest and largest.to_json(),
         "fewer": listed(paired.fewer),
         "more": listed(paired.more),
     }
 
 
-def _efficiency(first: Outcomes, second: Outcomes, seed: int) -> dict[str, Any]:
-    ahead, behind = (efficiency.selected_curve(outcomes, seed) for outcomes in (first, second))
-    at_budgets = efficiency.factors(ahead, behind, budgets(int(behind.ks[-1])))
-    largest = efficiency.largest(ahead, behind)
-    return {
-        "efficiency": [factor.to_json() for factor in at_budgets],
-        "largest_efficiency": largest and largest.to_json(),
-    }
+def _row(name: str, folders: Sequence[Path]) -> list[Keyed]:
+    """The cells of the row that a name stands for: a file's cell, or a key's cell with those of other seeds.
 
-
-def _no_intervals(paired: stats.Paired, problems: int, budget: int | None) -> dict[str, dict[str, str]]:
-    """`no_interval`: key of each null interval -> the reason; {} if there is none."""
-    absent = {}
-    if paired.difference_ci is None:
-        absent["difference_ci"] = stats.why_none(problems, stats.BEYOND_RANGE)
-    if budget is None and paired.ratio is not None and paired.ratio_ci is None:
-        absent["ratio_ci"] = stats.why_none(problems, stats.TOO_WIDE)
-    return {"no_interval": absent} if absent else {}
-
-
-def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
-    """The cells of the row that a name stands for: a file's cell, or a key's cell with those of other seeds."""
+    Other files that cannot be read are skipped, as in a leaderboard.
+    """
     path = cells.named(name, folders, "compare")
     named = cells.read(path)
     if "failed" in named:
         raise HarnessError(f"compare: cell {name!r} failed ({named['failed']}): run it again")
     if path == Path(name):
         return [(cells.key_of(named), named)]
-    inputs = seed_groups.shared_inputs(named)
-    alike = {key: cell for key, cell in _readable(folders) if seed_groups.shared_inputs(cell) == inputs}
-    return next(group for group in seed_groups.rows_of(alike) if path.stem in dict(group))
-
-
-def _readable(folders: Sequence[Path]) -> list[seed_groups.Keyed]:
-    """Every measured cell in the folders, with its key; unreadable files are skipped, as in a leaderboard."""
-    readable: dict[str, Cell] = {}
-    for path in cells.files(folders):
-        if path.stem in readable:
-            continue
+    alike: dict[str, Cell] = {}
+    for other in cells.files(folders):
         try:
-            cell = cells.read(path)
+            cell = cells.read(other)
         except HarnessError:
             continue
-        if "failed" not in cell:
-            readable[path.stem] = cell
-    return list(readable.items())
+        if "failed" not in cell and rows.shared_inputs(cell) == rows.shared_inputs(named):
+            alike[other.stem] = cell
+    return next(group for group in rows.rows_of(alike) if path.stem in dict(group))
 
 
-def _paired(rows: Sequence[list[seed_groups.Keyed]]) -> tuple[list[seed_groups.Keyed], list[seed_groups.Keyed], int]:
-    """Both rows restricted to their common seeds, and how many cells that leaves out; unchanged if they share none."""
-    first, second = rows
-    shared = {cell["labels"]["seed"] for _, cell in first} & {cell["labels"]["seed"] for _, cell in second}
-    if not shared:
-        return first, second, 0
-    kept = [[keyed for keyed in row if keyed[1]["labels"]["seed"] in shared] for row in rows]
-    return kept[0], kept[1], len(first) + len(second) - len(kept[0]) - len(kept[1])
-
-
-def _problems(group: Sequence[seed_groups.Keyed]) -> dict[str, int]:
-    """Problem id -> its index in the row's cells."""
-    return {entry["id"]: place for place, entry in enumerate(group[0][1]["problems"])}
-
-
-def _part(group: Sequence[seed_groups.Keyed], places: Sequence[int]) -> Outcomes:
-    """The outcomes of the row's problems at these indices, in this order."""
-    whole = seed_groups.outcomes(group)
+def _part(whole: Outcomes, places: Sequence[int]) -> Outcomes:
+    """The outcomes of a row's problems at these indices, in this order."""
     chosen = np.array([place * whole.pools + pool for place in places for pool in range(whole.pools)])
     ranks = None if whole.ranks is None else whole.ranks[chosen]
-    full = {k: values for k, values in (whole.hits or {}).items() if len(values) == len(whole.n)}
-    hits = None if whole.hits is None else {k: values[chosen] for k, values in full.items()}
+    hits = None
+    if whole.hits is not None:
+        hits = {k: values[chosen] for k, values in whole.hits.items() if len(values) == len(whole.n)}
     return Outcomes(whole.n[chosen], whole.c[chosen], whole.errors[chosen], ranks, hits, whole.pools)
-
-
-def _check_trials(first: Outcomes, second: Outcomes) -> None:
-    trials = [_trials(outcomes) for outcomes in (first, second)]
-    if trials[0] != trials[1]:
-        raise HarnessError(f"compare: the cells have {trials[0]} and {trials[1]} trials: run both with equally many")
 
 
 def _trials(outcomes: Outcomes) -> int:
     values = outcomes.ranks if outcomes.ranks is not None else next(iter((outcomes.hits or {}).values()))
     return int(values.shape[1])
-
-
-def _budget(first: Outcomes, second: Outcomes) -> int | None:
-    """None for two rankers; else the telling budget of the first pools, or 1 if none of their problems is solvable."""
-    if first.ranks is not None and second.ranks is not None:
-        return None
-    budget = telling_budget(first.n, first.c) or 1
-    if any(outcomes.hits_within(budget) is None for outcomes in (first, second)):
-        raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
-    return budget
 
 
 def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
@@ -183,13 +145,7 @@ def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
     return outcomes.inside(1 - hits.mean(axis=1))
 
 
-def _seeding(group: Sequence[seed_groups.Keyed]) -> str | list[str]:
-    keys = [key for key, _ in group]
-    return keys[0] if len(keys) == 1 else keys
-
-
-def _about(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
+def _about(group: Sequence[Keyed]) -> dict[str, Any]:
     """The labels and seeds of a row, and some of its metrics."""
-    row = seed_groups.row(group).to_json()
-    labels = {name: row[name] for name in cells.LABELS}
-    return {"cell": row["cell"], **labels, "seeds": row["seeds"], **{name: row[name] for name in METRICS}}
+    row = rows.row_of(group).to_json()
+    return {name: row[name] for name in ("cell", *cells.LABELS, "seeds", *METRICS)}

@@ -36,15 +36,13 @@ def markdown(text: Any) -> str:
 def csv_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as CSV, with a header of all their names in order of appearance and `csv_cell` of every value."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines: list[list[Any]] = [list(columns), *([row.get(name) for name in columns] for row in rows)]
-    return "".join(_csv_line([csv_cell(value) for value in line]) for line in lines)
-
-
-def _csv_line(cells: Sequence[Any]) -> str:
-    """One line; the writer quotes a carriage return only where it may end a line."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
-    return text.getvalue().removesuffix("\r\n") + "\n"
+    lines: list[str] = []
+    table: list[list[Any]] = [list(columns), *([row.get(name) for name in columns] for row in rows)]
+    for values in table:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\r\n").writerow(map(csv_cell, values))  # so that it quotes a carriage return
+        lines.append(line.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(lines)
 
 
 def csv_cell(value: Any) -> Any:

@@ -3,34 +3,51 @@
 There is one table for each combination of task, data revision, split, model, engine, sampler, n, problems, grader and
 set of pools. Cells that differ only in their seeds form one row; rows with the fewest calls come first. Rows with
 other seeds rank other pools, so they are in another table. The tables do not depend on when, where or in which order
-the files were read. Values have four significant digits; the cells' keys seed the resampling. Files that cannot be
+the files were read. Values have four significant digits; the outcomes seed the resampling. Files that cannot be
 counted are listed, and the others still count.
+
+`across` joins the tables: each selector's mean over the pools.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+import numpy as np
+from scipy.stats import t
+from typing_extensions import TypedDict
 
 from harness.errors import HarnessError
+from harness.plugin_system.component import build
+from harness.plugin_system.picks import information
+from harness.plugin_system.registry import load_registry
+from harness.system import json_text
 from harness.system.files import write_atomically
 from harness.system.hashing import canonical_json, digest
-from harness.system.json_text import read as read_json
-from harness.system.json_text import shaped
 
-from . import cells, one_answer, seed_groups, verdict_quality
+from . import cells
+from . import rows as all_rows
 from .cells import Cell
-from .columns import absent_intervals, learning, lines, published, versions
+from .columns import answer_remarks, lines, published, remarks, verdict_remarks
 from .inert_text import csv_table
 from .inert_text import markdown as inert
-from .rows import Row, with_q
-from .schemas import Badge
+from .rows import Interval, Keyed, Row, with_q
 
-AGAIN = "`harness results publish` makes it again"
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
+
+
+class Badge(TypedDict):
+    """What the conformance kit says of a selector: how many checks pass, and the messages of those that fail."""
+
+    selector: NotRequired[dict[str, Any]]
+    kit: NotRequired[str]
+    passed: int
+    failed: list[str]
 
 
 @dataclass
@@ -45,7 +62,7 @@ class Gathered:
     measured: dict[str, Cell] = field(default_factory=dict)
     failed: dict[str, Cell] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-    badges: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    badges: dict[str, Badge] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,9 +83,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
         for path in cells.files([folder]):
             add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            content.badges[path.stem] = shaped(
-                read_json(path, "badge", lenient=True), Badge, f"badge {path}", f"delete it; {AGAIN}"
-            )
+            content.badges[path.stem] = read_badge(path)
     content.faults.sort()
     return content
 
@@ -76,7 +91,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
 def add(content: Gathered, path: Path, orders: bool = False) -> None:
     """Read one cell into the content; a file that cannot be counted becomes a fault."""
     try:
-        cell = cells.without_folders(cells.read(path))
+        cell = cells.as_published(cells.read(path))
     except HarnessError as fault:
         content.faults.append(str(fault))
         return
@@ -88,63 +103,68 @@ def add(content: Gathered, path: Path, orders: bool = False) -> None:
     (content.failed if "failed" in cell else content.measured)[path.stem] = cell
 
 
+def read_badge(path: Path) -> Badge:
+    """The badge in a file; HarnessError if there is none."""
+    remedy = "delete it; `harness results publish` makes it again"
+    return json_text.shaped(json_text.read(path, "badge", remedy), Badge, f"badge {path}", remedy)
+
+
+def conformance(badge: Badge) -> str:
+    """A badge in two words."""
+    return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
+
+
 def unresolved(content: Gathered) -> dict[str, Cell]:
     """The failed cells of which no other cell has a result: the same selector on the same pool, with other code."""
-    measured = {_of_what(cell) for cell in content.measured.values()}
-    return {key: cell for key, cell in content.failed.items() if _of_what(cell) not in measured}
 
+    def of_what(cell: Cell) -> str:
+        return canonical_json([cell["labels"], cell["inputs"]["pool"].get("key"), cell["inputs"]["ranking"]["n"]])
 
-def _of_what(cell: Cell) -> str:
-    return canonical_json([cell["labels"], cell["inputs"]["pool"].get("key"), cell["inputs"]["ranking"]["n"]])
+    measured = set(map(of_what, content.measured.values()))
+    return {key: cell for key, cell in content.failed.items() if of_what(cell) not in measured}
 
 
 def boards(content: Gathered) -> list[Board]:
     """The tables, in the order of what their rows share."""
-    rows: dict[str, list[list[seed_groups.Keyed]]] = {}
-    failed: dict[str, list[Cell]] = {}
-    for group in seed_groups.rows_of(content.measured):
-        rows.setdefault(canonical_json(_shared(group)), []).append(group)
-    for key, cell in sorted(unresolved(content).items()):
-        failed.setdefault(canonical_json(_shared([(key, cell)])), []).append(cell)
-    abouts = sorted({*rows, *failed})
-    return [_board(content, json.loads(about), rows.get(about, []), failed.get(about, [])) for about in abouts]
+    groups: dict[str, list[list[Keyed]]] = {}
+    failed: dict[str, list[tuple[str, str]]] = {}
+    for group in all_rows.rows_of(content.measured):
+        groups.setdefault(canonical_json(_shared(group)), []).append(group)
+    for key, cell in unresolved(content).items():
+        shared = canonical_json(_shared([(key, cell)]))
+        failed.setdefault(shared, []).append((cell["labels"]["selector"], cell["failed"]))
+    tables = []
+    for about in sorted({*groups, *failed}):
+        made = [_row(content, group) for group in groups.get(about, ())]
+        names = [(row.selector, row.embedder) for row in made]
+        told = [
+            replace(row, version=row.cell[:8]) if names.count(name) > 1 else row
+            for name, row in zip(names, made, strict=True)
+        ]
+        tables.append(Board(json.loads(about), with_q(sorted(told, key=_place)), sorted(failed.get(about, ()))))
+    return tables
 
 
-def _shared(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
-    """What the rows of one table have in common."""
+def _shared(group: Sequence[Keyed]) -> dict[str, Any]:
+    """What the rows of one table have in common. `n` is None if the problems of an imported pool differ in it."""
     cell = group[0][1]
-    labels, task = cell["labels"], cell["inputs"]["pool"].get("task")
-    revision = task.get("revision") if isinstance(task, dict) else cell["inputs"]["pool"].get("revision")
-    names = ("task", "split", "model", "engine", "sampler")
-    verdict, problems = cell["inputs"]["verdict"], [entry["id"] for entry in cell["problems"]]
+    pool, verdict, sizes = cell["inputs"]["pool"], cell["inputs"]["verdict"], {e.get("n") for e in cell["problems"]}
+    task = pool.get("task")
     return {
-        **{name: labels[name] for name in names},
-        "revision": revision,
+        **{name: cell["labels"][name] for name in ("task", "split", "model", "engine", "sampler")},
+        "revision": task.get("revision") if isinstance(task, dict) else pool.get("revision"),
         "grader": cells.grader(cell),
-        "graded": digest(seed_groups.unseeded(verdict)),
-        "pools": sorted(seed_groups.pools_of(group)),
-        "n": cell["inputs"]["ranking"]["n"] or cell["inputs"]["pool"].get("n") or _common_n(cell),
-        "problems": digest(problems),
+        "graded": digest(all_rows.unseeded(verdict)),
+        "pools": sorted(all_rows.pools_of(group)),
+        "n": cell["inputs"]["ranking"]["n"] or pool.get("n") or (sizes.pop() if len(sizes) == 1 else None),
+        "problems": digest([entry["id"] for entry in cell["problems"]]),
     }
 
 
-def _common_n(cell: Cell) -> int | None:
-    """The number of responses to each problem of a pool made elsewhere; None if they differ, or the cell failed."""
-    sizes = {entry.get("n") for entry in cell["problems"]}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-def _board(content: Gathered, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
-    made = [replace(_row(content, group), version=each) for group, each in zip(groups, _versions(groups), strict=True)]
-    rows = with_q(sorted(made, key=_place))
-    return Board(about, rows, sorted((cell["labels"]["selector"], cell["failed"]) for cell in failed))
-
-
-def _versions(groups: Sequence[Sequence[seed_groups.Keyed]]) -> list[str | None]:
-    """For each row the beginning of its first cell's key if another row has its selector and embedder, else None."""
-    names = [(group[0][1]["labels"]["selector"], group[0][1]["labels"]["embedder"]) for group in groups]
-    keys = [group[0][0][:8] for group in groups]
-    return [key if names.count(name) > 1 else None for name, key in zip(names, keys, strict=True)]
+def _row(content: Gathered, group: Sequence[Keyed]) -> Row:
+    selector = group[0][1]["inputs"]["ranking"]["selector"]
+    badge = content.badges.get(digest(selector))
+    return replace(all_rows.row_of(group), dist=selector["dist"], conformance=conformance(badge) if badge else None)
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -153,52 +173,26 @@ def _place(row: Row) -> tuple[Any, ...]:
     return (calls or float("inf"), 0.0 if calls else -gain, row.selector, row.embedder, row.cells)
 
 
-def _row(content: Gathered, group: Sequence[seed_groups.Keyed]) -> Row:
-    selector = group[0][1]["inputs"]["ranking"]["selector"]
-    badge = content.badges.get(digest(selector))
-    return replace(seed_groups.row(group), dist=selector["dist"], conformance=_badge(badge) if badge else None)
-
-
-def _badge(badge: Mapping[str, Any]) -> str:
-    return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
-
-
 # Files.
-
-
-def place(folder: Path, out: Path | None) -> Path | None:
-    """The folder for the tables of the cells in `folder`: `out` if given, else `folder` unless it holds cells itself.
-
-    For the cells of a store (STORE/cells) it is then STORE. For any other folder that holds cells itself, such as one
-    task in results/, it is None: its tables would be only a part of the tables one level up.
-    """
-    if out or not _holds_cells(folder):
-        return out or folder
-    return folder.parent if folder.name == "cells" and not _holds_cells(folder.parent) else None
-
-
-def _holds_cells(folder: Path) -> bool:
-    """Whether the folder itself, not a folder below it, holds cells."""
-    return any(path.parent == folder for path in cells.files([folder]))
 
 
 def write(folder: Path, content: Gathered, tables: Sequence[Board] | None = None) -> list[Path]:
     """Write leaderboard.md, .csv and .json and return their paths. `tables`: `boards(content)`, if already computed."""
-    tables = boards(content) if tables is None else tables
-    texts = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
-    for name, text in zip(NAMES, texts, strict=True):
-        write_atomically(folder / name, text.encode())
+    for name, text in texts(content, boards(content) if tables is None else tables).items():
+        write_atomically(folder / name, text)
     return [folder / name for name in NAMES]
+
+
+def texts(content: Gathered, tables: Sequence[Board]) -> dict[str, bytes]:
+    """Each of `NAMES` -> the content of that file."""
+    made = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
+    return {name: text.encode() for name, text in zip(NAMES, made, strict=True)}
 
 
 def as_json(tables: Iterable[Board]) -> str:
     """The tables as JSON; numbers have four significant digits."""
     value = [
-        {
-            "about": dict(table.about),
-            "rows": [row.to_json() for row in table.rows],
-            "failed": [list(failure) for failure in table.failed],
-        }
+        {"about": table.about, "rows": [row.to_json() for row in table.rows], "failed": table.failed}
         for table in tables
     ]
     return json.dumps(_rounded(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -237,15 +231,6 @@ def _rounded(value: Any) -> Any:
     return [_rounded(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
-def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
-    """The tables as Markdown, and below them the faults, as "Not counted"."""
-    parts = ["# Leaderboard", EXPLAINED]
-    parts += [part for table in tables for part in _section(table)]
-    if faults:
-        parts.append("Not counted:\n\n" + "\n".join(f"- {inert(fault)}" for fault in faults))
-    return "\n\n".join(parts) + "\n"
-
-
 EXPLAINED = """\
 Made by `harness leaderboard` from the cells beside it, and from nothing else. samples-to-correct is the mean number of
 verifier calls up to the first correct response (n + 1 where there is none), improvement random's mean by the
@@ -254,6 +239,15 @@ k95 the calls after which 95 % of the solvable problems are solved (in brackets 
 pass@k less random's in points, with a 95 % interval, at the budget where random solves about half of what can be
 solved; a subset method has no rank, so its q and its win / tie / loss (marked @k) are those of that budget. All other
 values (pass@k, the oracles, conformance) are in leaderboard.csv, and docs/statistics.md says how they are computed."""
+
+
+def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
+    """The tables as Markdown, and below them the faults, as "Not counted"."""
+    parts = ["# Leaderboard", EXPLAINED]
+    parts += [part for table in tables for part in _section(table)]
+    if faults:
+        parts.append("Not counted:\n\n" + "\n".join(f"- {inert(fault)}" for fault in faults))
+    return "\n\n".join(parts) + "\n"
 
 
 def _section(table: Board) -> list[str]:
@@ -266,53 +260,129 @@ def _section(table: Board) -> list[str]:
     pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
     revision = f"data revision {inert(about['revision'])}, " if about["revision"] else ""
     source = f"{revision}graded by {inert(about['grader'])}, {pools}"
-    remarks = "".join(f" {inert(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
-    parts = [title, f"{sizes}; {source}.{trust}{remarks}{_conformance(rows)}"]
+    of_pools = [f"{line}." for row in rows[:1] for line in (*verdict_remarks(row), *answer_remarks(rows))]
+    remarked = "".join(f" {inert(line[:1].upper() + line[1:])}" for line in (*remarks(rows), *of_pools))
+    failing = [row for row in rows if (row.conformance or "").startswith("fails")]
+    if any(row.conformance for row in rows):
+        passing = sum(row.conformance is not None for row in rows) - len(failing)
+        remarked += f" Conformance kit: {passing} of {len(rows)} rows pass."
+    parts = [title, f"{sizes}; {source}.{trust}{remarked}"]
     if rows:
         parts.append(_table(rows))
-    faults = [f"- {inert(row.name)} {row.conformance} of the conformance kit's checks" for row in rows if _fails(row)]
+    faults = [f"- {inert(row.name)} {row.conformance} of the conformance kit's checks" for row in failing]
     faults += [f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed]
     return [*parts, "\n".join(dict.fromkeys(faults))] if faults else parts
 
 
-def _conformance(rows: Sequence[Row]) -> str:
-    """How many rows have selectors that pass all checks of the conformance kit; "" if none was checked."""
-    if not any(row.conformance for row in rows):
-        return ""
-    passing = sum(row.conformance is not None and not _fails(row) for row in rows)
-    return f" Conformance kit: {passing} of {len(rows)} rows pass."
-
-
-def _fails(row: Row) -> bool:
-    """Whether the selector's badge says that it fails checks of the conformance kit."""
-    return (row.conformance or "").startswith("fails")
-
-
-def remarks_on(rows: Sequence[Row]) -> list[str]:
-    """Remarks on a table, one sentence each: missing intervals, disputed grades, fallbacks, the chance level."""
-    counts = [row.disputed for row in rows if row.disputed is not None]
-    disputed = [f"disputed grades: {max(counts)}."] if counts else []
-    return [
-        *absent_intervals(rows),
-        *versions(rows),
-        *learning(rows),
-        *disputed,
-        *(f"{line}." for row in rows[:1] for line in (*verdict_quality.remarks(row), *one_answer.remarks(rows))),
-    ]
-
-
 def _table(rows: Sequence[Row]) -> str:
     shown = published(rows)
-    heads = [column.head.replace("-\n", "-").replace("\n", " ").strip() for column in shown]
-    marks = ["---" if column.is_text else "---:" for column in shown]
-    references, measured = lines(rows, shown)
+    first, measured = lines(rows, shown)
     written = [
         [inert(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
         for line in measured
     ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *references, *written])
+    head = [[column.one_line for column in shown], ["---" if column.is_text else "---:" for column in shown]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [*head, *first, *written])
 
 
 def _code(key: str) -> str:
     """A pool's key for a code span: letters, digits and `._-` only, so that an edited cell cannot inject Markdown."""
     return "".join(char for char in str(key) if char.isalnum() or char in "._-")
+
+
+# Selectors across pools.
+
+LEAST_POOLS = 3  # for an interval over pools
+
+
+@dataclass(frozen=True)
+class Across:
+    """A selector, with the vectors that it reads, on several pools (tables), by its improvement on each.
+
+    The mean is geometric, since 2 and 1/2 cancel. Two intervals, both 95 %: `improvement_ci` is that of the mean over
+    these very pools, if their problems were sampled anew (the pools' own intervals, which are symmetric on the log
+    scale, combined as independent). `pools_ci` is that of the mean over pools like these (Student's t on the log
+    improvements; none for fewer than three pools). The second is the one for "which selector should I use on my pool?",
+    and it is wide, since pools are few and were not sampled at random from anything. Tables of the same problems (other
+    seeds, samplers or models) are not independent: give folders with one of each.
+
+    reads                     what it is given: "answers", "texts", "vectors", ...; None if it is not installed here, or
+                              does not say
+    pools                     how many of them it ranked
+    improvement               geometric mean over these pools
+    solvable                  the same mean over problems with a correct response; None if a pool has no such value
+    worst, worst_pool         the smallest improvement, and where
+    win, loss                 mean chance of a lower, and of a higher, rank than in a random order
+    """
+
+    selector: str
+    embedder: str
+    reads: Sequence[str] | None
+    pools: int
+    improvement: float
+    improvement_ci: Interval
+    pools_ci: Interval
+    solvable: float | None
+    worst: float
+    worst_pool: str
+    win: float
+    loss: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        return asdict(self)
+
+
+def across(boards: Sequence[Board]) -> list[Across]:
+    """A line for each selector and embedder: those on most pools first, then by falling improvement.
+
+    Subset methods have no samples-to-correct and are left out.
+    """
+    grouped: dict[tuple[str, str], list[tuple[str, Row]]] = {}
+    for board in boards:
+        for row in board.rows:
+            if row.improvement is not None:
+                grouped.setdefault((row.name, row.embedder), []).append((pool_name(board), row))
+    registry = load_registry()
+    joined = []
+    for (selector, embedder), rows in grouped.items():
+        try:
+            reads = information(build(registry, "selector", rows[0][1].selector))
+        except HarnessError:  # a plugin of others: its cells are read without it
+            reads = None
+        joined.append(_joined(selector, embedder, reads, rows))
+    return sorted(joined, key=lambda line: (-line.pools, -line.improvement, line.selector, line.embedder))
+
+
+def pool_name(board: Board) -> str:
+    """A pool's name: task, model and sampler, and n."""
+    parts = [board.about[name] for name in ("task", "model", "sampler") if board.about[name] not in ("pool", None)]
+    return ", ".join([*dict.fromkeys(map(str, parts)), f"n = {board.about['n']}"])
+
+
+def _joined(selector: str, embedder: str, reads: Sequence[str] | None, rows: Sequence[tuple[str, Row]]) -> Across:
+    logs = [math.log(row.improvement or 1) for _, row in rows]
+    mean, pools = float(np.mean(logs)), len(rows)
+    worst = min(range(pools), key=lambda place: logs[place])
+    solvable = [math.log(row.improvement_solvable) for _, row in rows if row.improvement_solvable]
+    halves = [math.log(row.improvement_ci[1] / row.improvement_ci[0]) / 2 for _, row in rows if row.improvement_ci]
+
+    def interval(half: float) -> list[float]:
+        return [float(f"{math.exp(mean + side * half):.6g}") for side in (-1, 1)]
+
+    over_problems = math.sqrt(sum(half**2 for half in halves)) / pools
+    error = float(np.std(logs, ddof=1)) / math.sqrt(pools) if pools >= LEAST_POOLS else None
+    return Across(
+        selector=selector,
+        embedder=embedder,
+        reads=reads,
+        pools=pools,
+        improvement=math.exp(mean),
+        improvement_ci=interval(over_problems) if len(halves) == pools else None,
+        pools_ci=None if error is None else interval(float(t.ppf(0.975, pools - 1)) * error),
+        solvable=math.exp(float(np.mean(solvable))) if len(solvable) == pools else None,
+        worst=math.exp(logs[worst]),
+        worst_pool=rows[worst][0],
+        win=float(np.mean([row.win or 0 for _, row in rows])),
+        loss=float(np.mean([row.loss or 0 for _, row in rows])),
+    )

@@ -18,9 +18,8 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.scoring.metrics import budgets
 from harness.scoring.survival import Survival, kaplan_meier
-from harness.system.files import read_regular, write_atomically
-from harness.system.hashing import digest
-from harness.system.json_text import parsed
+from harness.system import json_text
+from harness.system.files import write_atomically
 
 from . import cells
 
@@ -32,24 +31,19 @@ Record = dict[str, Any]
 
 def write(root: Path, record: Record) -> None:
     """Set the record's "checksum", and write the record into the store at `root`."""
-    key = digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
     record["checksum"] = cells.checksum(record)
     content = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(root / FOLDER / f"{key}.json", content.encode())
+    write_atomically(root / FOLDER / f"{cells.key_of(record)}.json", content.encode())
 
 
 def read(path: Path) -> Record:
     """The record in a file; HarnessError if the file holds none, or was edited."""
-    try:
-        content = read_regular(path)
-    except (HarnessError, OSError) as failure:
-        raise HarnessError(f"sequence {path}: cannot be read ({type(failure).__name__})") from None
-    record: Record = parsed(content, f"sequence {path}")
+    record: Record = json_text.read(path, "sequence")
     if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
         raise HarnessError(
             f"sequence {path}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"
         )
-    if record.get("checksum") != cells.checksum(record):
+    if not isinstance(record.get("problems"), list) or record.get("checksum") != cells.checksum(record):
         raise HarnessError(f"sequence {path}: was edited or cut after it was measured; run it again")
     return record
 
@@ -59,27 +53,26 @@ def row(records: Sequence[Record]) -> dict[str, Any]:
 
     The sequences of one problem are one cluster. A share or mean at a budget is None where the curve does not reach it.
     """
-    entries = [(entry, record) for record in records for entry in record["problems"]]
-    curve = survival_of(records)
-    ks = budgets(max(record["budget"] for record in records))
-    solved = {str(k): curve.solved(k) for k in ks}
-    means = {str(k): curve.restricted_mean(k) for k in ks}
+    entries = [entry for record in records for entry in record["problems"]]
+    curve, n = survival_of(records), max(record["budget"] for record in records)
+    solved = {str(k): curve.solved(k) or (None, None) for k in budgets(n)}
+    means = {str(k): curve.restricted_mean(k) or (None, None) for k in budgets(n)}
     return {
         **records[0]["labels"],
         "seed": records[0]["labels"]["seed"] if len(records) == 1 else None,
         "seeds": [record["labels"]["seed"] for record in records],
-        "n": max(record["budget"] for record in records),
-        "problems": len({entry["id"] for entry, _ in entries}),
+        "n": n,
+        "problems": len({entry["id"] for entry in entries}),
         "sequences": len(entries),
-        "solved": sum(entry["solved"] for entry, _ in entries),
-        "censored": sum(not entry["solved"] for entry, _ in entries),
-        "responses": sum(entry["time"] for entry, _ in entries),
-        "tokens": sum(entry["tokens"] for entry, _ in entries),
-        "errors": sum(entry["errors"] for entry, _ in entries),
-        "share_solved": _part(solved, 0),
-        "share_solved_se": _part(solved, 1),
-        "restricted_mean": _part(means, 0),
-        "restricted_mean_se": _part(means, 1),
+        "solved": sum(entry["solved"] for entry in entries),
+        "censored": sum(not entry["solved"] for entry in entries),
+        "responses": sum(entry["time"] for entry in entries),
+        "tokens": sum(entry["tokens"] for entry in entries),
+        "errors": sum(entry["errors"] for entry in entries),
+        "share_solved": {k: share for k, (share, _) in solved.items()},
+        "share_solved_se": {k: error for k, (_, error) in solved.items()},
+        "restricted_mean": {k: mean for k, (mean, _) in means.items()},
+        "restricted_mean_se": {k: error for k, (_, error) in means.items()},
     }
 
 
@@ -88,7 +81,3 @@ def survival_of(records: Iterable[Record]) -> Survival:
     entries = [(entry["time"], entry["solved"], entry["id"]) for record in records for entry in record["problems"]]
     times, solved, ids = zip(*entries, strict=True)
     return kaplan_meier(np.array(times), solved, ids)
-
-
-def _part(estimates: dict[str, tuple[float, float] | None], place: int) -> dict[str, float | None]:
-    return {k: None if both is None else both[place] for k, both in estimates.items()}

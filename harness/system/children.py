@@ -1,33 +1,314 @@
-"""Run a child process that leaves nothing behind: all its descendants end with it, however it ends.
+"""Child processes that end with all that they have started: when they are late, on Ctrl-C, and when their owner ends.
 
-Trainers start servers (Ray starts its raylet, workers and dashboards), some in separate sessions, so a process group
-alone does not contain them. On Linux this process adopts the orphans that its child leaves (PR_SET_CHILD_SUBREAPER) and
-ends them too. On other systems it ends the child's process group.
+`limited` calls a function in a process that is killed if it takes too long. `Warden` runs commands through a process in
+between (`warden.py`), which ends them and all their descendants even if this process, the owner, is ended by SIGKILL.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import errno
+import fcntl
 import json
+import multiprocessing
 import os
-import shutil
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypeVar, cast
 
+from harness.errors import HarnessError, error_text
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+START_S = 300.0  # to start Python and import a function's module; the machine may be busy
 POLL_S = 0.2
 GRACE_S = 10.0  # between SIGTERM and SIGKILL
-MOST = 1 << 20  # bytes of output that are kept
-WARDEN_S = 5.0  # added to the grace time, so that a warden has time to end its child
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+END_S = 15.0  # more than the grace time, after which a warden is given up
+LONGEST = 60  # bytes of the temporary folder's path: a socket's has at most 107
+
+
+def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
+    """Return `function(argument)`, called in a process that is kept for the next call, and killed if it is late.
+
+    Both are picklable. To start the process and to import the function is not part of the time. TimeoutError if the
+    call takes longer than `seconds`, EOFError if its process died. An exception is raised as HarnessError, by its text.
+    """
+    global _limited
+    with _one_call:
+        if _limited is None or not _limited.alive:
+            _limited = BoundedChild(_carry_out)
+        fault = _limited.ask((function, argument), START_S)
+        result: Any = None
+        if fault is None:
+            fault, result = _limited.answer(seconds)
+    if fault is not None:
+        raise HarnessError(fault)
+    return cast(R, result)
+
+
+def end_limited() -> None:
+    """End the process of `limited`, if there is one; the next call starts another, with modules as they are then."""
+    if _limited is not None:
+        _limited.end()
+
+
+_one_call = threading.Lock()
+_limited: BoundedChild | None = None
+
+
+def _carry_out(link: Connection) -> None:
+    """In the process of `limited`: call the functions that come; a first answer to each says that it could be read."""
+    end_with_owner()
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            try:
+                function, argument = link.recv()
+            except EOFError:
+                return
+            except Exception as failure:
+                link.send(error_text(failure))
+                continue
+            link.send(None)
+            try:
+                link.send((None, function(argument)))
+            except Exception as failure:
+                link.send((error_text(failure), None))
+
+
+class BoundedChild:
+    """A process that calls `serve(link, *arguments)`, which answers each object that it receives from `link` by one.
+
+    serve       importable; it begins with `end_with_owner()` and ends when the link is closed (EOFError)
+    arguments   picklable
+    """
+
+    def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("forkserver")
+        self._link, other = context.Pipe()
+        self._process = context.Process(target=serve, args=(other, *arguments))
+        self._process.start()
+        other.close()
+        self._end = Finalize(self, _end_process, (self._process, self._link), exitpriority=10)  # exit waits for it
+
+    def ask(self, request: object, limit_s: float) -> Any:
+        """Send a request, and return what `answer` returns."""
+        with suppress(OSError):
+            self._link.send(request)
+        return self.answer(limit_s)
+
+    def answer(self, limit_s: float) -> Any:
+        """The next answer. TimeoutError if it does not come in time, EOFError if the process died; it is then ended."""
+        try:
+            if not self._link.poll(limit_s):
+                raise TimeoutError
+            return self._link.recv()
+        except BaseException as failure:  # after an interrupt, too, its answer must not be taken for a later one's
+            self.end()
+            if isinstance(failure, OSError) and not isinstance(failure, TimeoutError):
+                raise EOFError from None
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.is_alive()
+
+    def end(self) -> None:
+        """Kill it, and all processes that it has started."""
+        self._end()
+
+
+def _end_process(process: BaseProcess, link: Connection) -> None:
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                child.kill()
+    process.kill()
+    process.join()
+    link.close()
+
+
+def end_with_owner() -> None:
+    """End this process when its owner, the process that started it, ends; no effect outside multiprocessing.
+
+    The owner holds one end of a pipe, which closes when the whole owner has ended, even by SIGKILL, not one thread of
+    it. On Linux the kernel then sends SIGKILL, also into a loop in C; on other systems a thread waits for the pipe.
+    """
+    owner = multiprocessing.parent_process()
+    if owner is None:
+        return
+    pipe, poll = owner.sentinel, select.poll()
+    poll.register(pipe, select.POLLIN)
+
+    def look(timeout_ms: int | None) -> None:
+        if poll.poll(timeout_ms):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+        look(0)  # it may have closed before the signal was set up
+    else:
+        threading.Thread(target=look, args=(None,), daemon=True).start()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    status    its exit status, -n if signal n ended it; None if it was ended because its time was up
+    out, err  the ends of its stdout and stderr; empty if they went to a log
+    """
+
+    status: int | None
+    out: str = ""
+    err: str = ""
+
+
+class Lost(Exception):
+    """The warden has ended, and with it the command: it was closed, or something killed it."""
+
+
+class Warden:
+    """A process that runs commands for this one, one at a time, and ends each with all that it has started.
+
+    folder  for files of its commands, and short enough for a socket; deleted when the warden ends
+    """
+
+    def __init__(self, passed: Sequence[int] = ()) -> None:
+        place = tempfile.gettempdir()
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="harness-", dir=place if len(place) <= LONGEST else "/tmp")
+        ).resolve()
+        command = [sys.executable, "-P", "-m", "harness.system.warden", str(self.folder)]
+        pipe = subprocess.PIPE  # the command does not come as an argument: a search for it must not find the warden
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True, pass_fds=passed)
+        assert process.stdin
+        assert process.stdout
+        self._in, self._out, self._grace = process.stdin, process.stdout, [GRACE_S]
+        self.close = weakref.finalize(self, _close, process, self._grace)  # at exit too
+        self.pid = process.pid
+
+    def __enter__(self) -> Warden:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        log: Path | None = None,
+        limit_s: float | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        """Start a command in this process' working directory, without input; Lost if the warden has ended.
+
+        environment  variables to add to those of this process
+        log          the file to which stdout and stderr are appended; None: their ends are kept
+        limit_s      the time after which it is ended: by SIGTERM, and `grace_s` seconds later by SIGKILL
+        """
+        self._grace[0] = grace_s
+        task = {
+            "command": list(map(str, command)),
+            "environment": {**os.environ, **(environment or {})},
+            "folder": os.getcwd(),
+            "log": log and str(log.absolute()),
+            "limit_s": limit_s,
+            "grace_s": grace_s,
+        }
+        try:
+            self._in.write(json.dumps(task).encode() + b"\n")
+            self._in.flush()
+        except (BrokenPipeError, ValueError):  # ValueError: the pipe is closed
+            raise Lost from None
+
+    def ended(self, timeout_s: float | None = None) -> Ended | None:
+        """How the command ended, with all its descendants; None if it runs still after `timeout_s`.
+
+        OSError if it could not be started, Lost if the warden has ended.
+        """
+        try:
+            if not wait([self._out.fileno()], timeout_s):
+                return None
+            answer: dict[str, Any] = json.loads(self._out.readline())
+        except ValueError:  # the pipe is closed, or there is no whole line
+            raise Lost from None
+        if "fault" in answer:
+            raise OSError(*answer["fault"])
+        return Ended(answer["status"], *answer["printed"])
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any) -> Ended:
+        """Run a command to its end; the arguments are those of `start`, the errors those of `ended`."""
+        self.start(command, environment, **options)
+        ended = self.ended()
+        assert ended
+        return ended
+
+
+def _close(process: subprocess.Popen[bytes], grace: Sequence[float]) -> None:
+    """Let a warden end its command and itself."""
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(grace[0] + END_S)
+    except subprocess.TimeoutExpired:  # a process that cannot be killed: it waits for a device
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+class Wardens:
+    """Wardens for several threads, each kept for the next command; `close` ends them and what they run."""
+
+    def __init__(self) -> None:
+        self._idle: list[Warden] = []
+        self._busy: set[Warden] = set()
+        self.closed = False
+
+    @contextmanager
+    def one(self) -> Iterator[Warden]:
+        """A warden that nobody else uses; after an exception it is ended. Lost if all are closed."""
+        try:
+            warden = self._idle.pop()
+        except IndexError:
+            warden = Warden()
+        self._busy.add(warden)
+        try:
+            if self.closed:
+                raise Lost
+            yield warden
+        except BaseException:
+            warden.close()
+            raise
+        else:
+            self._idle.append(warden)
+        finally:
+            self._busy.discard(warden)
+
+    def close(self) -> None:
+        """End all wardens, and the commands that they run."""
+        self.closed = True
+        for warden in [*self._idle, *self._busy]:
+            warden.close()
 
 
 def run_child(
@@ -36,180 +317,23 @@ def run_child(
     log: Path,
     watch: Callable[[], None] = lambda: None,
     grace_s: float = GRACE_S,
-    *,
-    tied: bool = False,
     passed: Sequence[int] = (),
 ) -> int:
     """Run the command and return its exit status (-n if signal n ended it); stdout and stderr are appended to `log`.
 
-    `watch` is called several times a second while the command runs, and once after it. Any exception from it, and
-    Ctrl-C, ends the child and its descendants: by SIGTERM, and after `grace_s` by SIGKILL. Descendants that an ended
-    command leaves are ended too. OSError if the command cannot be started.
+    `watch` is called several times a second while the command runs, and once after it. Any exception from it, Ctrl-C,
+    and the end of this process end the command and all its descendants: by SIGTERM, and after `grace_s` by SIGKILL.
+    Descendants that an ended command leaves are ended too. OSError if the command cannot be started.
     `environment`: variables to add to those of this process.
-    `tied`: on Linux the child is killed when the calling thread ends, also if its process is ended by SIGKILL.
-    `passed`: file descriptors that the child inherits.
+    `passed`: file descriptors that are held until all has ended.
     """
-    with (
-        log.open("ab") as out,
-        started(command, grace_s, tied=tied, env={**os.environ, **environment}, stdout=out, pass_fds=passed) as child,
-    ):
-        while child.poll() is None:
-            watch()
-            time.sleep(POLL_S)
-        watch()
-        return child.returncode
-
-
-@contextmanager
-def started(
-    command: Sequence[str], grace_s: float = GRACE_S, *, tied: bool = False, **options: Any
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command; when the block ends, end it and its descendants, by SIGTERM and after `grace_s` by SIGKILL.
-
-    `options` are those of `subprocess.Popen`; stderr is stdout if they do not say. One block at a time in a process: a
-    process that another thread starts meanwhile would be taken for a descendant. OSError if it cannot be started.
-    """
-    with _adopting():
-        others = set(_own_children())
-        child = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=_die_with_the_caller if tied else None,
-            **{"stderr": subprocess.STDOUT, **options},
-        )
+    with Warden(passed) as warden:
         try:
-            yield child
-        finally:
-            with _uninterrupted():
-                _end(child, others, grace_s)
-
-
-class Tail:
-    """The last `MOST` bytes that a child writes into a pipe. A thread reads them, so that the child never waits."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._kept = bytearray()
-        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
-        self._thread.start()
-
-    def _read(self, pipe: IO[bytes]) -> None:
-        with pipe:
-            while chunk := os.read(pipe.fileno(), 1 << 16):
-                self._kept += chunk
-                if len(self._kept) > 2 * MOST:
-                    del self._kept[:-MOST]
-
-    def text(self) -> str:
-        """What the child wrote at last; to be asked for when it has ended."""
-        self._thread.join(1)  # a process that got away may hold the pipe
-        return self._kept[-MOST:].decode("utf-8", "replace")
-
-
-def run_owned(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    log: Path,
-    watch: Callable[[], None] = lambda: None,
-    grace_s: float = GRACE_S,
-    passed: Sequence[int] = (),
-) -> int:
-    """Run a command as `run_child` does; SIGKILL of this process, too, ends the child and its descendants.
-
-    A process in between, the warden, ends them when its pipe from this process closes. The warden inherits `passed`.
-    """
-    if shutil.which(command[0]) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
-    reading, writing = os.pipe()
-    task = json.dumps({"command": list(command), "log": str(log.absolute()), "grace_s": grace_s}).encode() + b"\n"
-    try:
-        os.write(writing, task)  # not as arguments: a search of command lines for the trainer must not match the warden
-        warden = [sys.executable, "-P", "-m", "harness.system.warden", str(reading)]
-        return run_child(warden, environment, log, watch, grace_s + WARDEN_S, passed=(reading, *passed))
-    finally:
-        os.close(reading)
-        os.close(writing)
-
-
-def _die_with_the_caller() -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-@contextmanager
-def _adopting() -> Iterator[None]:
-    """Inside, orphans among this process' descendants become its children, if the system supports it."""
-    libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
-    if libc:
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        yield
-    finally:
-        if libc:
-            libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C inside, so that a second one does not disturb the handling of the first."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _end(child: subprocess.Popen[bytes], others: set[int], grace_s: float) -> None:
-    """End the child and its group, then the orphans that this leaves, and so on; `others` are left alone."""
-    deadline = time.monotonic() + grace_s
-    signalled: set[int] = set()
-    while True:
-        ended = child.poll() is not None
-        orphans = {pid for pid in _own_children() if pid not in others and pid != child.pid}
-        if ended and not orphans:
-            break
-        late = time.monotonic() > deadline
-        for pid in orphans - (set() if late else signalled):
-            _signal(os.kill, pid, signal.SIGKILL if late else signal.SIGTERM)
-        if not ended and (late or child.pid not in signalled):
-            _signal(os.killpg, child.pid, signal.SIGKILL if late else signal.SIGTERM)
-        signalled |= orphans | {child.pid}
-        for pid in orphans:
-            _reap(pid)
-        time.sleep(0.02)
-    _signal(os.killpg, child.pid, signal.SIGKILL)  # where orphans are not adopted, only the group is known
-
-
-def _signal(send: Callable[[int, int], None], pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        send(pid, number)
-
-
-def _reap(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
-
-
-def _own_children() -> Iterator[int]:
-    """The ids of this process' children; none if the system has no /proc."""
-    return (pid for pid, parent in _parents().items() if parent == os.getpid())
-
-
-def descendants(pid: int) -> list[int]:
-    """The ids of a process' children, their children, and so on; none if the system has no /proc."""
-    parents, every = _parents(), [pid]
-    for ancestor in every:
-        every += [child for child, parent in parents.items() if parent == ancestor]
-    return every[1:]
-
-
-def _parents() -> dict[int, int]:
-    """Process id -> its parent's, for all processes; empty if the system has no /proc."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    return parents
+            warden.start(command, environment, log=log, grace_s=grace_s)
+            while (ended := warden.ended(POLL_S)) is None:
+                watch()
+        except Lost:
+            return -signal.SIGKILL
+        watch()
+        assert ended.status is not None
+        return ended.status

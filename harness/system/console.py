@@ -114,69 +114,39 @@ def word_table(
     """A table of at most `width` columns in which no word is cut, and the places of the headings that it shows.
 
     Where it is too wide, columns are left out; if those with the highest `kept` do not fit, their texts are broken
-    behind punctuation. `ends`: the places of rows below which a line of space stands.
+    behind commas and slashes. `ends`: the places of rows below which a line of space stands.
     """
     cells = [[printable(heading.head), *(printable(row[at]) for row in rows)] for at, heading in enumerate(headings)]
+    widths = [max(cell_len(line) for cell in texts for line in cell.split("\n")) for texts in cells]
+    least = widths.copy()  # below it a column would cut a word, or wrap prose to a narrow strip
+    for at, heading in enumerate(headings):
+        if heading.prose:
+            word = max(cell_len(word) for cell in cells[at] for word in cell.split() or [""])
+            least[at] = max(word, min(PROSE_WIDTH, widths[at]))
     shown = list(range(len(headings)))
     for kept in sorted({heading.kept for heading in headings})[:-1]:
-        if _room(width, shown) >= sum(_comfortable(cells[at], headings[at].prose) for at in shown):
+        if sum(least[at] + 2 for at in shown) < width:
             break
         shown = [at for at in shown if headings[at].kept > kept]
-    widths = _widths([cells[at] for at in shown], [headings[at] for at in shown], _room(width, shown))
+    room = width - 2 * len(shown) - 1
+    if sum(least[at] for at in shown) > room:
+        least = [size if headings[at].right else 1 for at, size in enumerate(least)]
+    while sum(widths[at] for at in shown) > room and (wide := [at for at in shown if widths[at] > least[at]]):
+        widths[max(wide, key=lambda at: widths[at])] -= 1
     table = plain_table()
-    for at, column_width in zip(shown, widths, strict=True):
+    for at in shown:
         justify = "right" if headings[at].right else "left"
-        table.add_column(headings[at].head, justify=justify, width=column_width, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(headings[at].head, justify=justify, width=widths[at], overflow="fold")  # type: ignore[arg-type]
     for place in range(len(rows)):
-        texts = [_folded(cells[at][1 + place], size) for at, size in zip(shown, widths, strict=True)]
-        table.add_row(*map(text, texts), end_section=place in ends)
+        table.add_row(*(text(_folded(cells[at][1 + place], widths[at])) for at in shown), end_section=place in ends)
     return table, shown
 
 
-def _room(width: int, shown: Sequence[int]) -> int:
-    """The characters that a `plain_table` of that width leaves for texts."""
-    return width - 2 * len(shown) - 1
-
-
-def _comfortable(cells: Sequence[str], prose: bool) -> int:
-    """The width below which a column would cut a word, or wrap prose to a narrow strip."""
-    return max(_least(cells, prose), min(PROSE_WIDTH, _least(cells, False)))
-
-
-def _least(cells: Sequence[str], prose: bool, pattern: str = r"\S+") -> int:
-    """The width below which a column would cut a word; of a column without prose a word is a whole line."""
-    return max(cell_len(word) for cell in cells for word in re.findall(pattern if prose else ".+", cell) or [""])
-
-
-def _widths(columns: Sequence[Sequence[str]], headings: Sequence[Heading], room: int) -> list[int]:
-    """The columns' widths, in all at most `room` if no single piece of text is wider: the widest gives way first.
-
-    Names are broken before numbers, which stand on the right.
-    """
-    natural = [_least(cells, False) for cells in columns]
-    least = [_least(cells, heading.prose) for cells, heading in zip(columns, headings, strict=True)]
-    for pieces, breaks_numbers in ((PIECES[0], False), (PIECES[1], False), (PIECES[1], True)):
-        if sum(least) > room:
-            breaks = [breaks_numbers or not heading.right for heading in headings]
-            least = [_least(cells, each, pieces) for cells, each in zip(columns, breaks, strict=True)]
-    while sum(natural) > room:
-        wide = [at for at, size in enumerate(natural) if size > least[at]]
-        if not wide:
-            break
-        natural[max(wide, key=lambda at: natural[at])] -= 1
-    return natural
-
-
-PIECES = (r"[^\s,/]+[,/]*|[,/]+", r"[^\s,/:=-]+[,/:=-]*|[,/:=-]+")  # of a text broken behind punctuation
-
-
 def _folded(cell: str, width: int) -> str:
-    """The text with its words that are wider than `width` broken behind punctuation."""
+    """The text with its words that are wider than `width` broken behind commas and slashes."""
     lines = [""]
-    pieces = next((each for each in PIECES if _least([cell], True, each) <= width), PIECES[-1])
-    for piece in re.findall(rf"\s+|{pieces}", cell):
-        whole = cell_len(lines[-1].rpartition(" ")[2] + piece)
-        if whole > width and not piece.isspace() and lines[-1]:
+    for piece in re.findall(r"\s+|[^\s,/]+[,/]*|[,/]+", cell):
+        if not piece.isspace() and lines[-1] and cell_len(lines[-1].rpartition(" ")[2] + piece) > width:
             lines.append("")
         lines[-1] += piece
     return "\n".join(lines)

@@ -1,22 +1,32 @@
-"""Write files completely or not at all, and report a full or read-only disk in one line."""
+"""Write files completely or not at all; read those of users, plain or gzip, within limits; say faults in one line.
+
+The limits hold for what a user gives: how far a file may expand, relative to its size, and what vectors may take.
+"""
 
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import os
 import platform
 import shutil
 import stat
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
+from typing import IO, Any
 
 import platformdirs
 
 from harness.errors import HarnessError
 
 READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
+FREE = 2**26  # bytes that any compressed file may expand to
+RATIO = 100  # ... larger files may expand to this multiple of their size: responses shrink 3 to 20 times, a bomb 1,000
+MAX_VECTORS_GB = 4.0  # memory for one problem's vectors: 250,000 responses of 4,096 features
+_GZIP = b"\x1f\x8b"
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 
@@ -25,7 +35,7 @@ class NotRegular(OSError):
     """What was opened is a FIFO, a folder or a device, of which a read may wait or never end."""
 
 
-def open_regular(path: Path) -> BufferedReader:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading; NotRegular, without waiting, for what is no file, and OSError as `open` raises it."""
     descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     mode = os.fstat(descriptor).st_mode
@@ -40,6 +50,63 @@ def read_regular(path: Path) -> bytes:
     """The content of a file; OSError (`open_regular`) if there is none."""
     with open_regular(path) as file:
         return file.read()
+
+
+def beginning(path: Path, size: int = 4096) -> bytes:
+    """The first bytes of a file."""
+    with open_regular(path) as file:
+        return file.read(size)
+
+
+@contextmanager
+def opened(path: Path, what: str) -> Iterator[IO[str]]:
+    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError (one line) if not text.
+
+    what  what the file is, as messages begin: "pool", "ids"
+    """
+    try:
+        if not path.exists():
+            raise HarnessError(f"{what} {path}: no such file")
+        with open_regular(path) as raw:
+            zipped = raw.peek(2)[:2] == _GZIP
+            binary: Any = BoundedGzip(raw, f"{what} {path}") if zipped else raw
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
+                yield text
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
+        raise HarnessError(f"{what} {path}: not UTF-8 text, plain or gzipped ({failure})") from failure
+    except OSError as failure:
+        raise HarnessError(f"{what} {path}: cannot be read ({failure.strerror or failure})") from failure
+
+
+def most_expanded(size: int) -> int:
+    """The number of bytes to which a compressed file of this size may expand."""
+    return max(FREE, RATIO * size)
+
+
+class BoundedGzip(gzip.GzipFile):
+    """A gzip file for reading; HarnessError, which begins with `where`, if it expands beyond `most_expanded`."""
+
+    def __init__(self, raw: io.BufferedReader, where: str) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self.where, self.most = where, most_expanded(os.fstat(raw.fileno()).st_size)
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes in one step; HarnessError if the file has expanded too far."""
+        content = super().read1(size)
+        if self.tell() > self.most:
+            raise HarnessError(
+                f"{self.where}: expands to more than {self.most:,} bytes, over {RATIO} times its size: unpack it first "
+                "if that is right"
+            )
+        return content
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read `size` bytes, or all if it is -1 or None."""
+        parts, left = [], -1 if size is None else size
+        while left and (part := self.read1(min(left, 2**20) if left > 0 else 2**20)):
+            parts.append(part)
+            left -= len(part) if left > 0 else 0
+        return b"".join(parts)
 
 
 def user_cache() -> Path:

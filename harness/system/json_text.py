@@ -3,6 +3,8 @@
 Whatever such a text holds, the outcome is a value or a HarnessError of one line. `json.loads` alone raises ValueError,
 RecursionError or UnicodeDecodeError, and lets through what breaks later: numbers that no float can hold, values nested
 a thousand levels deep, and an object that has a key twice, of which the last one would count.
+
+`read_lines` yields the objects of a file with their places, one a line or all in one array.
 """
 
 from __future__ import annotations
@@ -11,16 +13,17 @@ import json
 import math
 import re
 import sys
-from dataclasses import is_dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from harness.errors import HarnessError
 
-from .expansion import DEEPEST
-from .files import open_regular
+from .files import open_regular, opened
 
+DEEPEST = 100  # levels of nested lists and objects; deeper values break recursive code
 _LARGEST = int(sys.float_info.max)
 _SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")  # lone, or one of a pair, which is well
 _INT_LIMIT = "; use sys.set_int_max_str_digits() to increase the limit"  # ends what Python says of 5,000 digits
@@ -139,3 +142,70 @@ def _check(value: Any, lenient: bool) -> None:
             for child in (node.values() if isinstance(node, dict) else node)
         ]
     raise ValueError(_TOO_DEEP)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One JSON object of a file.
+
+    number  of its line in the file, from 1, blank lines counted; in an array, of its entry
+    place   where it stands, e.g. "line 3" or "entry 3"
+    where   file and place, for messages
+    """
+
+    value: dict[str, Any]
+    number: int
+    place: str
+    where: str
+
+
+def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
+    """Yield the objects of a file one at a time and skip blank lines. An array is read at once.
+
+    A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names.
+
+    what  what the file is, as messages begin: "pool", "ids"
+    """
+    if not path.is_dir():
+        yield from _lines_of(path, what)
+        return
+    files = sorted(file for pattern in ("*.jsonl", "*.jsonl.gz") for file in path.glob(pattern))
+    if not files:
+        raise HarnessError(f"{what} {path}: a folder without *.jsonl files: name the file")
+    for file in files:
+        yield from _lines_of(file, what)
+
+
+def count_lines(path: Path) -> int:
+    """The number of lines of a file, including blank ones."""
+    with opened(path, "pool") as lines:
+        return sum(1 for _ in lines)
+
+
+def _lines_of(path: Path, what: str) -> Iterator[Line]:
+    with opened(path, what) as file:
+        begun = False
+        for number, text in enumerate(file, 1):
+            stripped = text.strip()
+            if not stripped:
+                continue
+            where = f"{what} {path}, line {number}"
+            if not begun and stripped[0] == "[":
+                yield from _entries(parsed(text + file.read(), where, lenient=True), f"{what} {path}")
+                return
+            if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
+                text += file.read()
+            begun = True
+            yield Line(_entry(parsed(text, where, lenient=True), stripped, where), number, f"line {number}", where)
+
+
+def _entries(values: Any, file: str) -> Iterator[Line]:
+    for number, value in enumerate(values, 1):
+        where = f"{file}, entry {number}"
+        yield Line(_entry(value, type(value).__name__, where), number, f"entry {number}", where)
+
+
+def _entry(value: Any, text: str, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text[:60]!r}")
+    return value

@@ -1,28 +1,57 @@
-"""Show progress on stderr: a bar on a terminal, else plain lines, and one closing line for each stage."""
+"""Show on stderr what a command does and how long it still takes: a bar on a terminal, else a line every ten seconds.
+
+A *stage* is work with a count. What cannot be counted (loading a model, timing a probe) is named by `doing`. Each stage
+ends in one closing line.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
-from rich.progress import Progress as Bars
+from rich.progress import Progress as Bar
+from rich.table import Column
 from rich.text import Text
 
-from . import activity
 from .console import printable, word_wrapped
-from .pace import Pace, clock, rate
 
 PLAIN_EVERY_S = 10.0
 SHOW_AFTER_S = 2.0
 WAITED_S = 2.0  # after which work without a count is named
 LOOK_EVERY_S = 1.0  # how often the display looks for what is being done
-BAR = 20  # characters
+
+_running: list[tuple[str, float]] = []  # what `doing` names and when it began, the innermost last
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Name the work inside, for the user who waits for it: `doing("loading model tiny24")`. Engines may use it too."""
+    entry = (what, time.monotonic())
+    _running.append(entry)
+    try:
+        yield
+    finally:
+        _running.remove(entry)
+
+
+def clock(seconds: float) -> str:
+    """A duration as h:mm:ss, rounded to seconds: `0:01:20`."""
+    whole = max(0, round(seconds))
+    return f"{whole // 3600:,}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def rate(per_s: float) -> str:
+    """A number in a second, or in a minute or an hour if that is less than one: `143/s`, `4.2/min`."""
+    size, name = next((each for each in ((1, "s"), (60, "min")) if per_s * each[0] >= 1), (3600, "h"))
+    value = per_s * size
+    return f"{value:,.0f}/{name}" if value >= 10 else f"{value:.1f}/{name}"
 
 
 class Stage:
@@ -32,9 +61,9 @@ class Stage:
     """
 
     def __init__(self, name: str, total: int, unit: str, most_tokens: int = 0) -> None:
-        self.name, self.total, self.unit = name, total, unit
-        self.started = time.monotonic()
-        self.pace = Pace(total, self.started, most_tokens)
+        self.name, self.total, self.unit, self.most_tokens = name, total, unit, most_tokens
+        self.started, self._sampling_since = time.monotonic(), math.inf
+        self._done = self._done_before = self.sampled = 0  # units, units at the start, tokens
         self.note: Callable[[], str] = lambda: ""
 
     def __call__(self, units: int) -> None:
@@ -42,25 +71,23 @@ class Stage:
         self.advance(units)
 
     def advance(self, units: int = 1) -> None:
-        """Count units as done, and show the progress."""
-        self.pace.done += units
-        self.show()
+        """Count units as done."""
+        self._done += units
 
     def tokens(self, count: int) -> None:
         """Count tokens of units that are done or not; 0 says that the model is loaded, and sampling begins."""
-        self.pace.count_tokens(count, time.monotonic())
-
-    def show(self) -> None:
-        """Show the progress; here and for plain lines nothing, since a clock prints them."""
+        if math.isinf(self._sampling_since):
+            self._sampling_since = self.started if count else time.monotonic()
+        self.sampled += count
 
     @property
     def done(self) -> int:
         """Units that are done; set at the start to those that were done before."""
-        return self.pace.done
+        return self._done
 
     @done.setter
     def done(self, units: int) -> None:
-        self.pace.done = self.pace.done_before = units
+        self._done = self._done_before = units
 
     @property
     def elapsed_s(self) -> float:
@@ -68,53 +95,42 @@ class Stage:
         return time.monotonic() - self.started
 
     def state(self) -> list[str]:
-        """What is known of speed and time, the most telling last: 5,120 tokens, 143 tokens/s, about 0:01:20 left."""
-        pace, now = self.pace, time.monotonic()
-        left = pace.left_s(now) if pace.done < pace.total else None
-        parts = []
-        if pace.tokens:
-            per, _, unit = rate(pace.tokens_a_s(now)).partition("/")
-            parts += [f"{pace.tokens:,} tokens", f"{per} tokens/{unit}"]
-        elif pace.done > pace.done_before:
-            parts.append(rate((pace.done - pace.done_before) / max(self.elapsed_s, 1e-9)))
-        bound = "at most" if pace.is_bound else "about"
-        parts += filter(None, [self.note()])
-        return [*parts, f"{clock(self.elapsed_s)} so far" if left is None else f"{bound} {clock(left)} left"]
+        """What is known: ["12/100 responses", "loading model m", "5,120 tokens", "143 tokens/s", "about 0:01:20 left"].
+
+        The time left comes from tokens where they are counted: a unit that is not done counts as long as those that
+        are, of which tokens of unfinished units are a part; so the estimate begins as a bound and comes down.
+        """
+        parts, left_s, bound = [f"{self.done:,}/{self.total:,} {self.unit}"], math.inf, "about"
+        parts += [what for what, began in _running[-1:] if began >= self.started]  # else the stage is a part of that
+        if self.sampled:
+            speed = self.sampled / max(time.monotonic() - self._sampling_since, 1e-9)
+            per, _, unit = rate(speed).partition("/")
+            parts += [f"{self.sampled:,} tokens", f"{per} tokens/{unit}"]
+            mean = min(self.most_tokens, self.sampled / self.done if self.done > 0 else math.inf)
+            bound = "at most" if mean == self.most_tokens else "about"
+            if self.most_tokens:
+                left_s = max(0.0, self.total * mean - self.sampled) / speed
+        elif self.done > self._done_before:
+            parts.append(rate((self.done - self._done_before) / max(self.elapsed_s, 1e-9)))
+        if math.isinf(left_s) and self.done > self._done_before:
+            left_s = (self.total - self.done) * self.elapsed_s / (self.done - self._done_before)
+        known = self.done < self.total and not math.isinf(left_s)
+        time_line = f"{bound} {clock(left_s)} left" if known else f"{clock(self.elapsed_s)} so far"
+        return [*parts, *filter(None, [self.note()]), time_line]
 
 
-class BarStage(Stage):
-    """A rich progress bar; behind it as much of the state as fits the console."""
+class _State(ProgressColumn):
+    """The column of a bar with the state of its stage, the time left before what a narrow terminal cuts off."""
 
-    def __init__(self, name: str, total: int, unit: str, most_tokens: int, console: Console) -> None:
-        super().__init__(name, total, unit, most_tokens)
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(BAR),
-            State(self, console),
-        )
-        self.bars = Bars(*columns, console=console, transient=True, refresh_per_second=4)
-        self.task = self.bars.add_task(name, total=total)
-
-    def show(self) -> None:
-        """Move the bar."""
-        self.bars.update(self.task, completed=self.done)
-
-
-class State(ProgressColumn):
-    """The column of a bar with the units that are done, and the state of its stage."""
-
-    def __init__(self, stage: Stage, console: Console) -> None:
-        super().__init__()
-        self.stage, self.console = stage, console
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        self.stage = stage
 
     def render(self, task: Task) -> Text:
-        """The parts of the state that fit."""
-        done = f"{self.stage.done:,}/{self.stage.total:,} {self.stage.unit}"
-        parts, room = self.stage.state(), self.console.width - len(self.stage.name) - BAR - 5
-        while parts and len(", ".join([done, *parts])) > room:
-            parts.pop(0)
-        return Text(", ".join([done, *parts]))
+        """The state; and the bar is moved to it."""
+        task.completed = self.stage.done
+        done, *parts = self.stage.state()
+        return Text(", ".join([done, *reversed(parts)]))
 
 
 class Progress:
@@ -139,11 +155,8 @@ class Progress:
             return True
         if not (self.console.is_terminal and sys.stdin.isatty()):
             return False
-        self._shown += 1  # no line comes between question and answer
-        try:
+        with self._one_more_shown():  # no line comes between question and answer
             self.asks = self.console.input(f"{question} [y/N] ", markup=False).strip().lower() not in ("y", "yes")
-        finally:
-            self._shown -= 1
         return not self.asks
 
     @contextmanager
@@ -153,39 +166,57 @@ class Progress:
         Without `closing` that line is printed only if the stage took more than `SHOW_AFTER_S`. `most_tokens`: of one
         unit; with it the time left is estimated from tokens, as they are counted.
         """
-        bar = self.console.is_terminal and not self.quiet
-        stage = BarStage(name, total, unit, most_tokens, self.console) if bar else Stage(name, total, unit, most_tokens)
-        self._shown += 1
-        try:
-            with self._repeated(_Lines(self, stage).look), stage.bars if isinstance(stage, BarStage) else nullcontext():
-                yield stage
-        finally:
-            self._shown -= 1
+        stage = Stage(name, total, unit, most_tokens)
+        with self._one_more_shown():
+            if self.console.is_terminal and not self.quiet:
+                with bar_of(stage, self.console):
+                    yield stage
+            else:
+                with self._lines(stage):
+                    yield stage
         if closing or stage.elapsed_s > SHOW_AFTER_S:
-            tokens = f" of {stage.pace.tokens:,} tokens" if stage.pace.tokens else ""
+            tokens = f" of {stage.sampled:,} tokens" if stage.sampled else ""
             self.say(f"{name}: {stage.done:,} {unit}{tokens} in {clock(stage.elapsed_s)}")
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Name work without a count (`activity.doing`), in a line once it takes two seconds, then every ten.
+        """Name work without a count (`doing`), in a line once it takes two seconds, then every ten.
 
         Work that is named inside is shown in its place; a stage inside shows itself.
         """
-        with activity.doing(what):
+        with doing(what):
             if self._shown:
                 yield
-                return
-            self._shown += 1
-            try:
-                with self._repeated(_Lines(self).look):
+            else:
+                with self._one_more_shown(), self._lines():
                     yield
-            finally:
-                self._shown -= 1
 
     @contextmanager
-    def _repeated(self, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` again and again while the code inside runs; not if nothing is to be printed."""
-        ended = threading.Event()
+    def _one_more_shown(self) -> Iterator[None]:
+        self._shown += 1
+        try:
+            yield
+        finally:
+            self._shown -= 1
+
+    @contextmanager
+    def _lines(self, stage: Stage | None = None) -> Iterator[None]:
+        """Print lines of a stage, or of work without a count, by the clock; none while a stage inside shows itself."""
+        ended, depth = threading.Event(), self._shown
+        due, told = time.monotonic() + (SHOW_AFTER_S if stage else WAITED_S), ""
+
+        def look() -> None:
+            nonlocal due, told
+            now = time.monotonic()
+            what, began = _running[-1] if _running and (not stage or _running[-1][1] >= stage.started) else ("", now)
+            is_new = what not in ("", told) and now >= began + WAITED_S
+            if self._shown > depth or not (is_new or now >= due):
+                return
+            due, told = now + PLAIN_EVERY_S, what
+            if not stage:
+                self.say(f"{what} ..." if is_new else f"{what} ... {clock(now - began)} so far")
+            elif stage.done < stage.total:
+                self.say(f"{stage.name}: {', '.join(stage.state())}")
 
         def repeat() -> None:
             while not ended.wait(LOOK_EVERY_S):
@@ -203,35 +234,9 @@ class Progress:
                 thread.join()
 
 
-class _Lines:
-    """The lines of a stage, or of work without a count: the first after two seconds, then one every ten.
-
-    Work that is named is told as soon as it has taken two seconds. Beside a bar that is the only line.
-    """
-
-    def __init__(self, progress: Progress, stage: Stage | None = None) -> None:
-        self.progress, self.stage, self.what, self.depth = progress, stage, "", progress._shown
-        self.due = time.monotonic() + (SHOW_AFTER_S if stage else WAITED_S)
-
-    def look(self) -> None:
-        """Print a line, if one is due and no stage inside shows itself."""
-        now, doing = time.monotonic(), activity.current()
-        if self.progress._shown > self.depth:
-            return
-        if self.stage and doing and doing[1] < self.stage.started:
-            doing = None  # the stage is a part of that work
-        if doing and doing[0] != self.what and now >= doing[1] + WAITED_S:
-            self.what = doing[0]
-            self._say(f"{self.what} ...", now)
-        elif now >= self.due:
-            if self.stage is None and doing:
-                self._say(f"{doing[0]} ... {clock(now - doing[1])} so far", now)
-            elif self.stage and not isinstance(self.stage, BarStage) and self.stage.done < self.stage.total:
-                done = f"{self.stage.name}: {self.stage.done:,}/{self.stage.total:,} {self.stage.unit}"
-                self.what = doing[0] if doing else ""
-                named = [self.what] if doing else []
-                self._say(", ".join([done, *named, *self.stage.state()]), now)
-
-    def _say(self, line: str, now: float) -> None:
-        self.due = now + PLAIN_EVERY_S
-        self.progress.say(line)
+def bar_of(stage: Stage, console: Console) -> Bar:
+    """A bar of rich's that follows a stage while it is used in a `with` block."""
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), _State(stage)
+    bar = Bar(*columns, console=console, transient=True, refresh_per_second=4, expand=True)
+    bar.add_task(stage.name, total=stage.total)
+    return bar

@@ -1,76 +1,129 @@
-"""Start a trainer, and end it and all its descendants when the owner, the process that started this one, has ended.
+"""Run commands for the process that started this one, its owner, and leave nothing of them behind.
 
-`python -m harness.system.warden PIPE` is a separate process in a separate session. PIPE is the reading end of a pipe
-whose other end only the owner holds: it closes however the owner ends, even by SIGKILL. The command to start arrives
-through the pipe. The warden ends as its command did: by the same signal or with the same status.
+`python -m harness.system.warden FOLDER`, as `children.Warden` starts it: a small process in a session of its own, which
+Ctrl-C does not reach. Each line of its input is a command to run, each line of its output says how one ended. Its input
+closes however the owner ends, even by SIGKILL; it then ends the command, deletes the folder, and ends.
+
+Trainers start servers (Ray starts its raylet, workers and dashboards), some in sessions of their own. On Linux this
+process adopts all orphans among its descendants, so that they are found; on other systems a process that leaves both
+its parent and its process group gets away.
 """
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
+import errno
 import json
 import os
-import resource
 import select
+import shutil
 import signal
+import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+import threading
+import time
+from contextlib import nullcontext, suppress
+from typing import IO, Any, NoReturn
 
-from .children import run_child
+import psutil
 
-
-class Abandoned(Exception):
-    """The owner has ended, or asked the warden to end."""
+LOOK_S = 0.2  # how often it looks whether its owner has ended
+MOST = 1 << 20  # bytes of output that are kept
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main() -> None:
-    """Run the command until the command or the owner ends."""
-    pipe = int(sys.argv[1])
+    """Run the commands that come through stdin, until it is closed."""
     signal.signal(signal.SIGTERM, _leave)
-    os.set_inheritable(pipe, False)
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-
-    def watch() -> None:
-        if poll.poll(0):
-            raise Abandoned
-
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     try:
-        task = _task(pipe)
-        status = run_child(task["command"], {}, Path(task["log"]), watch, task["grace_s"], tied=True)
-    except Abandoned:
-        status = -signal.SIGTERM
-    except OSError as failure:
-        print(f"error: the command cannot be started: {failure}", file=sys.stderr)
-        status = 127
-    _end_as(status)
+        while (line := sys.stdin.buffer.readline()) and (answer := _run(json.loads(line))):
+            sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+            sys.stdout.buffer.flush()
+    except BrokenPipeError:  # the owner has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    finally:
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 
-def _task(pipe: int) -> dict[str, Any]:
-    """Read the owner's line: command, log, grace_s. The pipe stays open, and nothing more is sent through it."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        part = os.read(pipe, 1)
-        if not part:
-            raise Abandoned
-        line += part
-    task: dict[str, Any] = json.loads(line)
-    return task
-
-
-def _leave(*_: object) -> None:
+def _leave(*_: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Abandoned
+    sys.exit(1)
 
 
-def _end_as(status: int) -> None:
-    if status < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError):  # SIGKILL has no handler to reset
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    sys.exit(status)
+def _prctl(option: int, value: int) -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _run(task: dict[str, Any]) -> dict[str, Any] | None:
+    """How a command ended, or why it could not be started; None if the owner has ended."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN)  # the owner sends nothing before it has the answer: it can only close the pipe
+    deadline = time.monotonic() + task["limit_s"] if task["limit_s"] is not None else float("inf")
+    status = None
+    try:
+        with open(task["log"], "ab") if task["log"] else nullcontext(subprocess.PIPE) as out:
+            child = subprocess.Popen(
+                task["command"],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT if task["log"] else out,
+                cwd=task["folder"],
+                env=task["environment"],
+                start_new_session=True,
+                preexec_fn=lambda: _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),  # if this process is killed
+            )
+        tails = [_Tail(pipe) for pipe in (child.stdout, child.stderr) if pipe]
+        try:
+            while status is None and (left_s := deadline - time.monotonic()) > 0:
+                if poll.poll(0):
+                    return None
+                with suppress(subprocess.TimeoutExpired):
+                    status = child.wait(min(LOOK_S, left_s))
+        finally:
+            _end_all(task["grace_s"])
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)  # where orphans are not adopted, only the group is known
+    except OSError as failure:
+        return {"fault": [failure.errno, failure.strerror, task["command"][0]]}
+    except ValueError as failure:  # a null byte in an argument
+        return {"fault": [errno.EINVAL, str(failure), task["command"][0]]}
+    return {"status": status, "printed": [tail.text() for tail in tails]}
+
+
+def _end_all(grace_s: float) -> None:
+    """End all descendants of this process: by SIGTERM, and after `grace_s` seconds by SIGKILL."""
+    deadline = time.monotonic() + grace_s
+    asked: set[psutil.Process] = set()
+    while family := set(psutil.Process().children(recursive=True)):
+        late = time.monotonic() > deadline
+        for process in family if late else family - asked:
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                process.send_signal(signal.SIGKILL if late else signal.SIGTERM)
+        asked |= family
+        psutil.wait_procs(family, timeout=0.02)
+
+
+class _Tail:
+    """The last `MOST` bytes that a child writes into a pipe. A thread reads them, so that the child never waits."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self._thread.start()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while chunk := os.read(pipe.fileno(), 1 << 16):
+                self._kept += chunk
+                if len(self._kept) > 2 * MOST:
+                    del self._kept[:-MOST]
+
+    def text(self) -> str:
+        """What the child wrote at last; to be asked for when it has ended."""
+        self._thread.join(1)  # a process that got away may hold the pipe
+        return self._kept[-MOST:].decode("utf-8", "replace")
 
 
 if __name__ == "__main__":

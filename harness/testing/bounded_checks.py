@@ -23,9 +23,8 @@ from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_file, load_registry
 from harness.system import output
-from harness.system.activity import doing
-from harness.system.bounded_child import BoundedChild
-from harness.system.lifeline import end_with_owner
+from harness.system.children import BoundedChild, end_with_owner
+from harness.system.progress import doing
 
 from .checking import Check, Finding, Inapplicable, Violation, checks, expect, finding_of, findings_by, found
 

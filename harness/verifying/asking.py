@@ -17,8 +17,7 @@ from typing import Any, TypeAlias
 
 from harness.errors import HarnessError
 from harness.results.inert_text import csv_table, csv_text
-from harness.system.files import write_atomically
-from harness.system.json_lines import opened
+from harness.system.files import opened, write_atomically
 from harness.system.progress import Progress
 
 from .check import Check, measured

@@ -18,13 +18,12 @@ import shlex
 import tempfile
 from concurrent.futures import CancelledError
 from pathlib import Path
-from queue import SimpleQueue
 
 from harness.errors import HarnessError, did_you_mean, one_line
 from harness.jobs.select import Candidates
 from harness.pools.reading import file_digest
+from harness.system.children import Ended, Lost, Wardens
 from harness.system.json_text import NotJSON, parsed
-from harness.system.keeper import Ended, Keeper, Lost
 from harness.system.verifier_programs import failed_itself, require_program
 
 from .check import TOO_LATE, Check, measured
@@ -34,6 +33,7 @@ PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
 SHELL = re.compile(r"[|<>;]|&&")
 OF_ONE_CHECK = (errno.E2BIG, errno.EINVAL)  # why a command cannot be started with this problem's id
+GRACE_S = 2.0  # between SIGTERM and SIGKILL
 NAMES = ("response_file", "prompt_file", "problem_id", "index")
 
 
@@ -44,43 +44,33 @@ class CommandVerifier:
         self.config = config
         self.words = words_of(config.verifier or "")
         require_program(self.words, "verify: --verifier")
-        self._idle: SimpleQueue[Keeper] = SimpleQueue()
-        self._keepers: list[Keeper] = []
-        self._is_open = True
+        self._wardens = Wardens()
 
     def __enter__(self) -> CommandVerifier:
-        for _ in range(self.config.workers):
-            self._add()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._is_open = False
-        for keeper in self._keepers:
-            keeper.close()
-
-    def _add(self) -> None:
-        self._keepers.append(Keeper())
-        self._idle.put(self._keepers[-1])
+        self._wardens.close()
 
     def __call__(self, candidates: Candidates, index: int) -> Check:
         """Check one response; HarnessError if the command cannot be started at all, CancelledError if it is closed."""
-        keeper, name = self._idle.get(), candidates.problem.id
+        name = candidates.problem.id
         try:
-            with tempfile.TemporaryDirectory(dir=keeper.folder, ignore_cleanup_errors=True) as folder:
+            with (
+                self._wardens.one() as warden,
+                tempfile.TemporaryDirectory(dir=warden.folder, ignore_cleanup_errors=True) as folder,
+            ):
                 words = self._filled(Path(folder), candidates, index)
-                ended = keeper.run(words, self.config.timeout)
-                check = self._check(name, index, ended, f"{folder}/response.txt")
+                ended = warden.run(words, limit_s=self.config.timeout, grace_s=GRACE_S)
+                return self._check(name, index, ended, f"{folder}/response.txt")
         except Lost:
-            if not self._is_open:
+            if self._wardens.closed:
                 raise CancelledError from None
-            self._add()
             return Check(name, index, "error", reason="the process that runs the command was killed")
         except OSError as failure:
             if failure.errno not in OF_ONE_CHECK:
                 raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
-            check = Check(name, index, "error", reason=f"cannot be started: {failure.strerror}")
-        self._idle.put(keeper)
-        return check
+            return Check(name, index, "error", reason=f"cannot be started: {failure.strerror}")
 
     def _filled(self, folder: Path, candidates: Candidates, index: int) -> list[str]:
         """The command for one response, whose files are written."""

@@ -19,7 +19,7 @@ from harness.plugin_system.command_options import fields_of, show
 from harness.plugin_system.component import Spec, build, parse_spec
 from harness.plugin_system.presets import ENGINE
 from harness.plugin_system.registry import Registry, load_registry
-from harness.system.hub_access import hub_offline
+from harness.system.extras import hub_offline
 from harness.system.progress import Progress
 
 from .probe import Measured, loadable, probe

@@ -6,7 +6,6 @@ Nothing is downloaded, and nothing is left on the disk.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from harness.columns.responses import response_rows
+from harness.columns.store import filed
 from harness.columns.verdicts import graded
 from harness.contracts import Engine, Task
 from harness.errors import HarnessError
 from harness.jobs.plan import prompt
 from harness.paper import ModelSize
 from harness.records import Problem, Responses, Sampler, SampleRequest
-from harness.store import shards
-from harness.system.hub_access import hub_offline
+from harness.system.extras import hub_offline
 
 PROBLEMS, FEW, MANY = 4, 16, 64  # FEW or, if that is quick, MANY responses per problem: real runs have large batches
 SECONDS = 20.0  # approximate limit of the time for sampling
@@ -89,7 +89,7 @@ def probe(task: Task, engine: Engine, sampler: Sampler, max_tokens: int, unsafe_
         token_s=elapsed_s / max(1, int(lengths.sum())),
         response_tokens=float(lengths.mean()) if complete else None,
         verdict_s=_graded_s(task, problems, pools, unsafe_exec) if complete else None,
-        response_bytes=_stored_bytes(problems[0], pools),
+        response_bytes=_stored_bytes(pools),
         width=pools[0].states["mean"].shape[1] if states else None,
     )
 
@@ -121,8 +121,8 @@ def _graded_s(task: Task, problems: Sequence[Problem], pools: Sequence[Responses
     return (time.perf_counter() - started) / sum(map(len, pools))
 
 
-def _stored_bytes(problem: Problem, pools: Sequence[Responses]) -> float:
-    """Bytes per response in one shard that holds all responses."""
+def _stored_bytes(pools: Sequence[Responses]) -> float:
+    """Bytes per response in one file that holds all responses."""
     ids = [pool.token_ids for pool in pools]
     joined = Responses(
         texts=[text for pool in pools for text in pool.texts],
@@ -131,7 +131,5 @@ def _stored_bytes(problem: Problem, pools: Sequence[Responses]) -> float:
         logprobs=np.concatenate([pool.logprobs for pool in pools]),
         token_ids=None if None in ids else [row for rows in ids for row in rows or ()],
     )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "probe.parquet"
-        shards.write_responses(path, Problem(problem.id, problem.prompt), joined)
-        return path.stat().st_size / len(joined)
+    _, content = filed(Path("pool/responses"), "probe", response_rows(joined))
+    return sum(map(len, content)) / len(joined)

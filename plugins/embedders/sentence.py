@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import HarnessError, Problem, hookimpl
 from harness.errors import Lacking
 from harness.system import extras
-from harness.system.hub_access import hub_is_out_of_reach
+from harness.system.extras import hub_is_out_of_reach
 
 from ..models.model_files import ModelFiles
 from ..models.model_location import Location, content_hash, one_line_errors

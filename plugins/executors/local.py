@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
-from harness.system.lifeline import end_with_owner
+from harness.system.children import end_with_owner
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -16,8 +16,7 @@ def times_fewer(cell: Chosen, ks: Sequence[int]) -> list[Row]:
     Random selection is that of the cell's own pool. An empty `times_fewer`: that pass@k is never reached, or is 0.
     `times_fewer_low` alone empty: the interval is open below; both ends empty: there is none.
     """
-    seed = int(cell.key[:8], 16)
-    ahead, behind = (curve(cell.outcomes, seed) for curve in (selected_curve, random_curve))
+    ahead, behind = (curve(cell.outcomes, cell.resampling_seed) for curve in (selected_curve, random_curve))
     rows = []
     for factor in factors(ahead, behind, ks):
         low, high = factor.times_ci or (None, None)

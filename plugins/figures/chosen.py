@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from harness.results import cells
 from harness.results.leaderboard import gather
 from harness.results.rows import Row as ResultRow
+from harness.results.rows import row
 from harness.scoring.metrics import Outcomes
 
 from .request import Request, Row
@@ -50,9 +51,14 @@ class Chosen:
         return cells.outcomes(self.cell)
 
     @cached_property
+    def resampling_seed(self) -> int:
+        """The seed of its intervals."""
+        return cells.resampling_seed(self.cell)
+
+    @cached_property
     def metrics(self) -> ResultRow:
         """Its row of the leaderboard."""
-        return cells.row(self.cell, self.key)
+        return row(self.cell, self.key)
 
     @cached_property
     def about(self) -> Row:

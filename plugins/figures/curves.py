@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from harness.records import Floats
-from harness.results import one_answer
+from harness.results.rows import one_answer_of
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
 from harness.scoring.metrics import budgets as tabled_budgets
 
@@ -31,7 +31,7 @@ RANDOM, ORACLE = "random (exact)", "oracle"
 def _curve(cell: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
     rows = [{**common, "k": k, "passed": float(mean)} for k, mean in zip(ks, shares.mean(axis=0), strict=True)]
     if banded:
-        for row, low, high in zip(rows, *band(shares, int(cell.key[:8], 16)), strict=True):
+        for row, low, high in zip(rows, *band(shares, cell.resampling_seed), strict=True):
             row |= {"low": float(low), "high": float(high)}
     return rows
 
@@ -274,10 +274,9 @@ def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]
     rows = _random(first, {**common, "series": RANDOM})
     ks = _budgets_of(first)
     rows += _curve(first, {**common, "series": ORACLE}, ks, oracle_shares(first.outcomes, ks), banded=False)
-    answer = one_answer.of_cells(cell.cell["problems"] for cell in group)
-    if answer:
-        for name, shares in answer.curves().items():
-            rows += _curve(first, {**common, "series": name}, answer.ks, shares, banded=False)
+    answer = one_answer_of(cell.cell["problems"] for cell in group)
+    for name, shares in answer.curves().items():
+        rows += _curve(first, {**common, "series": name}, answer.ks, shares, banded=False)
     for cell in sorted(group, key=_calls_or_last):
         rows += _selected(cell, {**cell.columns, "panel": panel, "series": _reads(cell, called(cell, fields))})
     return rows

@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.records import Floats
-from harness.results.across import across, pool_name
-from harness.results.leaderboard import Board, boards, gather
+from harness.results.leaderboard import Board, across, boards, gather, pool_name
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 
@@ -69,7 +68,7 @@ def _classes(chosen: Chosen) -> Iterator[Row]:
     outcomes = chosen.outcomes
     assert outcomes.ranks is not None
     share, random = outcomes.c / outcomes.n, random_samples_to_correct(outcomes.n, outcomes.c)
-    selected, seed = outcomes.ranks.mean(axis=1), int(chosen.key[:8], 16)
+    selected, seed = outcomes.ranks.mean(axis=1), chosen.resampling_seed
     for above, up_to in pairwise(CLASSES):
         inside = (share > above) & (share <= up_to)
         if inside.sum() >= LEAST:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.columns.stored import StoredProblem, key_of, picks, rebuilt, stored_problems
+from harness.columns.stored import StoredProblem, picks, rebuilt, stored_problems
 from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Ints, Pool
@@ -66,10 +66,6 @@ def _selector(request: Request, chosen: Chosen) -> Any:
 
 def _problems(request: Request, chosen: Chosen) -> dict[str, StoredProblem]:
     """All problems of the cell, by id."""
-    if not (request.store / "pool" / str(key_of(chosen.cell, "pool"))).is_dir():
-        raise request.refused(
-            f"store {request.store} does not hold the pool of cell {chosen.key}: say in which --store it was run"
-        )
     problems = stored_problems(request.store, chosen.cell)
     if len(problems) < len(chosen.problems):
         raise request.refused(
@@ -102,7 +98,7 @@ def _pool(request: Request, chosen: Chosen, stored: StoredProblem, n: int) -> Po
     if np.isnan(responses.logprobs).any() or responses.token_ids is None:
         lacks = "token counts" if responses.token_ids is None else "log-probabilities"
         raise request.refused(f"the pool of cell {chosen.key} carries no {lacks}: sample one with `harness run`")
-    return stored.pool(chosen.cell, n, responses)
+    return stored.pool(chosen.cell, n)
 
 
 def _differs(entry: dict[str, Any], picks: Ints) -> bool:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.results.across import across
-from harness.results.leaderboard import boards, gather
+from harness.results.leaderboard import across, boards, gather
 
 from . import style
 from .chosen import NO_EMBEDDER, at_most, measured

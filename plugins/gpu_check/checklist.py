@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.system.children import run_owned
+from harness.system.children import run_child
 from harness.system.files import write_atomically
 
 from . import machine
@@ -89,7 +89,7 @@ def _result(check: Check, setting: Mapping[str, Any], files: Path) -> dict[str, 
     environment = {**machine.variables(setting["device"]), **check.environment, "PYTHONFAULTHANDLER": "1"}
     command = [sys.executable, "-P", "-m", f"{MODULE}.child", str(task.absolute())]
     try:
-        status = run_owned(command, environment, log, watch, GRACE_S)
+        status = run_child(command, environment, log, watch, GRACE_S)
     except _TimeUp:
         return Result(FAILED, f"not finished after {limit:.0f} s; its log ends with: {_last_line(log)}").to_json()
     with suppress(OSError, ValueError):

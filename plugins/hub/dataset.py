@@ -15,7 +15,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError
-from harness.system.hub_access import hub_is_out_of_reach
+from harness.system.extras import hub_is_out_of_reach
 
 ANSWER_S = 30.0
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.pools.record import PoolRecord, text_in, texts_in
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 
 class CodeT:

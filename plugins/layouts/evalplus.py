@@ -8,7 +8,7 @@ from typing import Any
 
 from harness import HarnessError
 from harness.pools.record import PoolRecord, Say, grouped, text_in
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 
 class Evalplus:

@@ -19,8 +19,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.pools.record import PoolRecord, Say, grouped, is_number
 from harness.system import extras
-from harness.system.expansion import RATIO, most_expanded
-from harness.system.json_lines import beginning
+from harness.system.files import RATIO, beginning, most_expanded
 
 _ZIP = b"PK\x03\x04"
 _CUT_OFF = ("max_tokens", "model_length")  # stop reasons

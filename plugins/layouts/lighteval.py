@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.pools.record import PoolRecord, Say, grouped
-from harness.system.json_lines import beginning
+from harness.system.files import beginning
 
 from .documents import PROMPTS, first_texts
 

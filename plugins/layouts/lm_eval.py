@@ -12,8 +12,7 @@ from typing import Any
 
 from harness import HarnessError
 from harness.pools.record import PoolRecord, grouped, texts_in
-from harness.system.json_lines import Line
-from harness.system.json_text import parsed
+from harness.system.json_text import Line, parsed
 
 from .documents import IDS, PROMPTS, first_texts
 

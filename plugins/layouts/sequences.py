@@ -23,7 +23,7 @@ from typing import IO, Any, NoReturn
 
 from harness.errors import HarnessError
 from harness.pools.record import PoolRecord, Say
-from harness.system.json_lines import opened
+from harness.system.files import opened
 
 SEQUENCE = ("sequence", "seq", "aa_sequence", "protein_sequence")
 NAME = ("name", "id", "description", "sequence_id", "design")

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness import HarnessError
 from harness.pools.record import PoolRecord, grouped, is_number, text_in
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 
 class Verl:

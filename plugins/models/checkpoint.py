@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Message, Responses
-from harness.system.hub_access import hub_is_out_of_reach
+from harness.system.extras import hub_is_out_of_reach
 
 from .gguf_file import GgufFiles
 from .model_files import ModelFiles, device_kind

@@ -18,7 +18,7 @@ from harness.jobs.price import preflight, require_consent
 from harness.plugin_system.registry import load_registry
 from harness.pools.reading import Layouts, read_pool
 from harness.records import Floats, Problem, Responses
-from harness.results import verdict_quality
+from harness.results.rows import chance_level
 from harness.running import importing, pipeline
 from harness.stages import audit as audits
 from harness.stages import chance
@@ -58,7 +58,7 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     listed = list(audits.listing(plan.work, plan.problems))
     stage = chance.stage_of(plan.context.store, plan.work, plan.task, plan.problems)
     counts = [counts for problem in plan.problems if (counts := chance.counts_in(stage, problem))]
-    level = verdict_quality.level([(correct, gradings) for correct, gradings in counts if gradings], seed=0)
+    level = chance_level([(correct, gradings) for correct, gradings in counts if gradings], seed=0)
     summary = audits.summary(plan.work, plan.problems)
     return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": listed}
 

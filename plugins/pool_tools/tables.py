@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.results.verdict_quality import level_text
 from harness.system.console import Heading, console, put, short, word_table
 
 EXCERPT = 200  # characters of a line
@@ -13,8 +12,10 @@ EXCERPT = 200  # characters of a line
 
 def audit(value: Mapping[str, Any], listed: int) -> None:
     """Print what `jobs.audit` returned: the counts, and the first `listed` of the responses that need a look."""
+    from harness.results.columns import chance_text  # imports scipy.stats
+
     counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "chance", "listed")}
-    summary(counts | ({"chance level": level_text(value["chance"])} if value["chance"] else {}))
+    summary(counts | ({"chance level": chance_text(value["chance"])} if value["chance"] else {}))
     for name in ("routes", "reasons"):
         if value[name]:
             shares = ", ".join(f"{key}: {count}" for key, count in value[name].items())

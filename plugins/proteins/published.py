@@ -16,7 +16,7 @@ from typing import Any
 
 from harness import HarnessError
 from harness.records import Weights
-from harness.system.hub_access import hub_is_out_of_reach
+from harness.system.extras import hub_is_out_of_reach
 from harness.system.json_text import read
 
 from ..models.file_hashes import file_hashes

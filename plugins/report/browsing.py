@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -113,15 +113,7 @@ class Browser:
     def _pools(self, stored: StoredProblem, n: int) -> dict[Columns, Pool]:
         """The problem's pool with the vectors and the scores that each cell's selector reads, by their keys."""
         contents = {_columns(cell.content): cell.content for cell in self.cells}
-        responses = stored.responses(self.cells[0].content)
-        (first, content), *others = contents.items()
-        pool = stored.pool(content, n, responses)
-
-        def with_columns(content: Mapping[str, Any]) -> Pool:
-            scores = stored.scores(content, n, responses)
-            return replace(pool, embeddings=centred(stored.vectors(content, n)), scores=scores)
-
-        return {first: pool} | {columns: with_columns(content) for columns, content in others}
+        return {columns: stored.pool(content, n) for columns, content in contents.items()}
 
     def _map_vectors(self, stored: StoredProblem, pools: Mapping[Columns, Pool]) -> tuple[Floats, str]:
         """The map's vectors, centred, and their embedder: the one most cells use, or TF-IDF if no cell uses vectors."""
@@ -132,7 +124,7 @@ class Browser:
             return pools[_columns(content)].embeddings, str(content["labels"]["embedder"])
         tfidf = build(self.rankers.registry, "embedder", "tfidf")
         texts = next(iter(pools.values())).texts
-        return centred(project(embedded(tfidf, "tfidf", stored.problem, texts), 512, 0)), "tfidf"
+        return centred(project(embedded(tfidf, "tfidf", stored.problem, texts), 512, 0, "tfidf")), "tfidf"
 
     def picks(
         self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats, again: bool = True

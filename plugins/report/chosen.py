@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.results import cells
-from harness.results.rows import Row
+from harness.results.rows import Row, row
 from harness.system.hashing import digest
 from harness.system.progress import Progress
 
@@ -26,7 +26,7 @@ class Cell:
     @cached_property
     def row(self) -> Row:
         """Its row of the leaderboard."""
-        return cells.row(self.content, self.key)
+        return row(self.content, self.key)
 
     @property
     def problems(self) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.records import Floats
-from harness.results import one_answer
 from harness.results.cells import outcomes as outcomes_of
-from harness.results.rows import REFERENCES, Reference, Row, with_q
+from harness.results.cells import resampling_seed
+from harness.results.rows import Row, one_answer_of, references, with_q
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
 
 from .chosen import Cell
@@ -35,19 +35,18 @@ def table(cells: Sequence[Cell]) -> dict[str, Any]:
     first = cells[0].row
     ks = [k for k in BUDGETS if k in first.pass_at_k_random]
     rows = with_q([cell.row for cell in cells])
-    references = [_reference(first, reference, ks) for reference in REFERENCES]
-    return {"budgets": ks, "rows": references + [_measured(*each, ks) for each in zip(cells, rows, strict=True)]}
-
-
-def _reference(row: Row, reference: Reference, ks: Sequence[str]) -> dict[str, Any]:
-    return {
-        "name": reference.label,
-        "reference": True,
-        "samples_to_correct": reference.calls(row),
-        "improvement": reference.ratio(row),
-        "k95": reference.k95(row),
-        "passed": [reference.passed(row).get(k) for k in ks],
-    }
+    known = [
+        {
+            "name": reference.label,
+            "reference": True,
+            "samples_to_correct": reference.samples_to_correct,
+            "improvement": reference.improvement,
+            "k95": reference.k95,
+            "passed": [reference.pass_at_k.get(k) for k in ks],
+        }
+        for reference in references(first)
+    ]
+    return {"budgets": ks, "rows": known + [_measured(*each, ks) for each in zip(cells, rows, strict=True)]}
 
 
 def _measured(cell: Cell, row: Row, ks: Sequence[str]) -> dict[str, Any]:
@@ -75,22 +74,18 @@ def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle and for the kind
     "answer" (avg@k, maj@k, best-of-k), and if there is only one problem.
     """
-    first, seed = outcomes_of(cells[0].content), _seed(cells[0])
+    first, seed = outcomes_of(cells[0].content), resampling_seed(cells[0].content)
     ks = budgets(int(first.n.min()))
     rows = [
         _curve("random", "random", ks, random_shares(first, ks), seed),
         _curve("oracle", "oracle", ks, oracle_shares(first, ks), None),
     ]
-    answer = one_answer.of_cells(cell.problems for cell in cells)
-    if answer:
-        rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
+    answer = one_answer_of(cell.problems for cell in cells)
+    rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
     for cell in cells:
-        rows.append(_curve(cell.name, cell.kind, *selected_shares(outcomes_of(cell.content), ks), _seed(cell)))
+        shares = selected_shares(outcomes_of(cell.content), ks)
+        rows.append(_curve(cell.name, cell.kind, *shares, resampling_seed(cell.content)))
     return rows
-
-
-def _seed(cell: Cell) -> int:
-    return int(cell.key[:8], 16)
 
 
 def _curve(name: str, kind: str, ks: Sequence[int], shares: Floats, seed: int | None) -> dict[str, Any]:

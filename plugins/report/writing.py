@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.columns.stored import key_of
-from harness.results import one_answer
+from harness.results.columns import answer_remarks, verdict_remarks
 from harness.results.inert_text import without_folders
-from harness.results.verdict_quality import remarks
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
@@ -55,8 +54,7 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     prompts = {name: stored.problem.prompt for name, stored in browser.stored.items()}
     shown = looks([cell.name for cell in cells])
     summary = {
-        "about": without_folders(_about(cells[0]))
-        | {"one_answer": list(one_answer.remarks([cell.row for cell in cells]))},
+        "about": without_folders(_about(cells[0])) | {"one_answer": list(answer_remarks([cell.row for cell in cells]))},
         **table(cells),
         "curves": curves(cells),
         "selectors": [{"name": cell.name, "kind": cell.kind, "look": vars(shown[cell.name])} for cell in cells],
@@ -108,7 +106,7 @@ def _about(cell: Cell) -> dict[str, Any]:
         "errors": row.errors,
         "flagged": row.flagged,
         "trust": row.trust,
-        "remarks": list(remarks(row)),
+        "remarks": list(verdict_remarks(row)),
         "pool": key_of(cell.content, "pool"),
         "versions": cell.content.get("versions", {}),
     }

@@ -12,27 +12,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from harness.columns.column import Column, Question
+from harness.columns.responses import responses_of
 from harness.contracts import Engine, ScoresResponses, Trainer
 from harness.errors import HarnessError
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling_outlook
+from harness.jobs.run import ready
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
-from harness.records import Floats, Problem, Responses
+from harness.records import Floats
 from harness.results.inert_text import without_folders
-from harness.running.pipeline import ask_second_grader, sample, verify
 from harness.scoring import efficiency
 from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k
-from harness.stages.audit import second_correct
-from harness.store import shards
 from harness.system.files import write_atomically
 from harness.system.hashing import digest
 from harness.system.progress import Progress
@@ -45,6 +46,8 @@ from .requests import EvalRequest
 from .training_run import best_step, has_second_grader, naming_data_options
 
 BASE = "base"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,7 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
         policies.insert(0, Policy(runs[0], None, runs[0].model))
     evaluated = [(policy, _plan(request, policy, progress)) for policy in policies]
     require_consent("rl eval", _outlook([plan for _, plan in evaluated]), progress, SHORTER)
-    for _, plan in evaluated:
-        plan.begin()
-        plan.check_grader()
-        sample(plan, progress)
-        verify(plan, progress)
-        if has_second_grader(plan.task):
-            plan.work.audits.begin()
-            ask_second_grader(plan, progress)
+    results = [_sampled(policy, plan) for policy, plan in evaluated]
     evaluation = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -97,8 +93,8 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
         "model": without_folders(runs[0].model),
         "reward": runs[0].reward,
         "n": request.n,
-        "problems": [problem.id for problem in evaluated[0][1].problems],
-        "policies": [_result(policy, plan) for policy, plan in evaluated],
+        "problems": [question.problem.id for question in evaluated[0][1].questions],
+        "policies": results,
     }
     if request.likelihood:
         _add_likelihoods(request, evaluation, evaluated, progress)
@@ -110,11 +106,11 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
 
 def _outlook(plans: Sequence[Plan]) -> Outlook:
     """Estimate the time for all policies from the time per response of the first policy that lacks responses."""
-    lacking = [(plan, problems) for plan in plans if (problems := plan.work.pool.missing(plan.problems))]
+    lacking = [(plan, missing) for plan in plans if (missing := plan.store.missing(plan.responses, plan.questions))]
     if not lacking:
         return Outlook()
-    plan, problems = lacking[0]
-    one_policy, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
+    plan, missing = lacking[0]
+    one_policy, times = sampling_outlook(plan, missing), sum(len(each) for _, each in lacking) / len(missing)
     return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
 
 
@@ -197,10 +193,10 @@ def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
     )
     with naming_data_options([request.split], "rl eval"):
         plan = make_plan(config, progress)
-    return replace(plan, problems=spaced(plan.problems, request.limit))
+    return replace(plan, questions=spaced(plan.questions, request.limit))
 
 
-def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
+def spaced(problems: Sequence[T], limit: int | None) -> list[T]:
     """Return `limit` problems, evenly spaced from the first to the last, in their order (1: the first).
 
     All problems if `limit` is None or not smaller than their number.
@@ -210,26 +206,35 @@ def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
     return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
 
 
+def _sampled(policy: Policy, plan: Plan) -> dict[str, Any]:
+    """Sample and grade what the store lacks; return the policy's dict of the evaluation."""
+    audits = plan.audits if has_second_grader(plan.task) else None
+    columns = [column for column in (plan.vectors, plan.verdicts, audits) if column]
+    with plan.store.used():
+        ready(plan, columns)
+        return plan.maker.make(columns, plan.questions, partial(_result, policy, plan))
+
+
 def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
-    verdicts = [shards.read_verdicts(plan.work.verdicts.path(problem)) for problem in plan.problems]
-    return {
+    assert plan.verdicts is not None
+    verdicts = _statuses(plan, plan.verdicts)
+    result = {
         "bonus": policy.bonus,
         "trainer": None if policy.checkpoint is None else without_folders(policy.run.trainer),
         "seed": None if policy.checkpoint is None else policy.run.seed,
         "step": None if policy.checkpoint is None else policy.checkpoint.step,
         "dev_pass_at_1": policy.dev,
-        "pool": plan.work.pool.key,
+        "pool": plan.responses.key,
         "c": [each.count("correct") for each in verdicts],
-        **_strict_counts(plan),
-        "errors": sum(each.count("error") for each in verdicts),
     }
+    if plan.audits and has_second_grader(plan.task):
+        result["c_strict"] = [each.count("correct") for each in _statuses(plan, plan.audits)]
+    return {**result, "errors": sum(each.count("error") for each in verdicts)}
 
 
-def _strict_counts(plan: Plan) -> dict[str, list[int]]:
-    """Return the counts of correct responses by the task's strict grader, if it has one."""
-    if not has_second_grader(plan.task):
-        return {}
-    return {"c_strict": [second_correct(plan.work, problem) for problem in plan.problems]}
+def _statuses(plan: Plan, graded: Column) -> list[list[str | None]]:
+    """The verdicts of each problem."""
+    return [plan.store.rows(graded, question)["status"].to_pylist() for question in plan.questions]
 
 
 # Likelihood under the initial model.
@@ -240,31 +245,22 @@ def _add_likelihoods(
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
     run, first_plan = evaluated[0][0].run, evaluated[0][1]
-    engine: Engine = first_plan.context.build("engine", request.engine, model=run.model)
+    engine: Engine = first_plan.context.part("engine", request.engine, model=run.model).built
     if not isinstance(engine, ScoresResponses):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
-    with progress.stage("score", len(evaluated) * len(first_plan.problems), "responses") as stage:
+    with progress.stage("score", len(evaluated) * len(first_plan.questions), "responses") as stage:
         for (_, plan), result in zip(evaluated, evaluation["policies"], strict=True):
-            result["likelihoods"] = [_likelihood(engine, plan, problem) for problem in plan.problems]
-            stage.advance(len(plan.problems))
+            result["likelihoods"] = [_likelihood(engine, plan, question) for question in plan.questions]
+            stage.advance(len(plan.questions))
 
 
-def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
-    pool = shards.read_responses(plan.work.pool.path(problem))
-    response: Responses = replace(
-        pool,
-        texts=pool.texts[:1],
-        finish=pool.finish[:1],
-        lengths=pool.lengths[:1],
-        logprobs=pool.logprobs[:1],
-        token_ids=None if pool.token_ids is None else pool.token_ids[:1],
-        states={},
-    )
+def _likelihood(engine: Any, plan: Plan, question: Question) -> float | None:
+    response = responses_of(plan.store.rows(plan.responses, question)).first(1)
     tokens = int(response.lengths[0])
     if tokens == 0:
         return None
-    return float(f"{float(engine.score(prompt(plan.task, engine, problem), response)[0]) / tokens:.6g}")
+    return float(f"{float(engine.score(prompt(plan.task, engine, question.problem), response)[0]) / tokens:.6g}")
 
 
 # Values for tables and figures.

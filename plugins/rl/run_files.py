@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.records import Message, Problem
 from harness.system import json_text
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 from harness.training import UNRECORDED, TrainingRun
 
 

@@ -23,7 +23,7 @@ from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
-from harness.system.children import run_owned
+from harness.system.children import run_child
 from harness.system.hashing import digest
 from harness.system.progress import Progress, Stage
 from harness.training import SPLITS, Launch, TrainingRun
@@ -152,7 +152,7 @@ def outlook(run: TrainingRun, done: int) -> Outlook:
 def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int]) -> int:
     launch, log = prepared.launch, prepared.run.folder / "log.txt"
     try:
-        return run_owned(launch.command, launch.environment, log, follower, passed=descriptors)
+        return run_child(launch.command, launch.environment, log, follower, passed=descriptors)
     except OSError as failure:
         raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import HarnessError
-from harness.system.json_lines import read_lines
-from harness.system.json_text import read
+from harness.system.json_text import read, read_lines
 from harness.training import Checkpoint, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 

@@ -14,7 +14,8 @@ from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 
 from harness import HarnessError
-from harness.system.json_lines import beginning, opened, read_lines
+from harness.system.files import beginning, opened
+from harness.system.json_text import read_lines
 
 TARGET = 24
 HAND = 4  # numbers

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import HarnessError, Problem
 from harness.errors import Lacking
-from harness.system.hub_access import hub_is_out_of_reach
-from harness.system.json_lines import beginning, read_lines
+from harness.system.extras import hub_is_out_of_reach
+from harness.system.files import beginning
+from harness.system.json_text import read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa

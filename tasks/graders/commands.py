@@ -12,15 +12,14 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from harness import HarnessError, Verdict, correct, error, wrong
-from harness.system.children import Tail
+from harness.system.children import Warden, Wardens
 from harness.system.verifier_programs import failed_itself, require_program
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
@@ -28,6 +27,7 @@ TIER = "HARNESS_SANDBOX_TIER"
 FILES = ("response", "reference", "prompt")
 SCRATCH_BYTES = 256 << 20
 LONGEST = 2000  # characters of a reason
+_wardens = Wardens()
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
 
 
@@ -74,14 +74,12 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
 
     texts   what the files hold: "response", "reference", "prompt"
     """
-    with tempfile.TemporaryDirectory(prefix="own-") as name:
-        folder = Path(name).resolve()
-        (folder / "tmp").mkdir()
+    with _folder() as (warden, folder):
         for which in FILES:
             (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
         words = [_filled(word, folder) for word in words_of(command)]
         confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
-        code, printed = _ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s)
+        code, printed = _ended(warden, [*_bwrap(folder), *words] if confined else words, folder, timeout_s)
         last = printed.strip().rpartition("\n")[2].strip()[-LONGEST:]
         if confined and code == 1 and last.startswith("bwrap: "):
             return error(f"the command could not be run: {last}")
@@ -107,27 +105,18 @@ def _verdict(code: int | None, last: str, timeout_s: float) -> Verdict:
     return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
 
 
-def _ended(words: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
+@contextmanager
+def _folder() -> Iterator[tuple[Warden, Path]]:
+    """Yield what runs a program, and a folder for its files, in which `tmp` is for what it writes."""
+    with _wardens.one() as warden, tempfile.TemporaryDirectory(dir=warden.folder) as name:
+        (Path(name) / "tmp").mkdir()
+        yield warden, Path(name)
+
+
+def _ended(warden: Warden, words: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
     """Run a program; return its exit code (None: ended by us) and the end of its standard error."""
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(folder / "tmp")},
-        start_new_session=True,
-    )
-    assert process.stderr
-    printed = Tail(process.stderr)
-    code: int | None = None
-    try:
-        with suppress(subprocess.TimeoutExpired):
-            code = process.wait(timeout_s)
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return code, printed.text()
+    ended = warden.run(words, {"TMPDIR": str(folder / "tmp")}, limit_s=timeout_s, grace_s=0.0)
+    return ended.status, ended.err
 
 
 def _bwrap(folder: Path) -> list[str]:
@@ -142,7 +131,6 @@ def _fault() -> str:
     """Return why bubblewrap cannot be used here; "" if it can."""
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
-    with tempfile.TemporaryDirectory(prefix="own-") as name:
-        (Path(name) / "tmp").mkdir()
-        code, printed = _ended([*_bwrap(Path(name)), "true"], Path(name), 30.0)
+    with _folder() as (warden, folder):
+        code, printed = _ended(warden, [*_bwrap(folder), "true"], folder, 30.0)
     return "" if code == 0 else f"bwrap: {printed.strip() or f'exit code {code}'}"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
+from harness.columns.responses import seed_of
 from harness.columns.verdicts import graded
 from harness.records import Message, Problem, SampleRequest
-from harness.stages.work import problem_seed
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.plain import Vanilla
 from harness_tasks.evalplus_tasks import PROMPT, EvalPlus, HumanEvalPlus, MbppPlus
@@ -84,7 +84,7 @@ def main() -> None:
                 n=options.n,
                 sampler=Vanilla(temperature=options.temperature),
                 max_tokens=options.max_tokens,
-                seeds=[problem_seed("sample", 0, problem) for problem in problems],
+                seeds=[seed_of("sample", 0, problem) for problem in problems],
             )
         )
         total: dict[str, int] = {}

@@ -52,8 +52,8 @@ class Wide:
     def check(self, prompts, max_tokens):
         return None
 
-    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
-        return [self._responses(n, np.random.default_rng(seed), report) for seed in seeds]
+    def sample(self, request):
+        return [self._responses(request.n, np.random.default_rng(seed), request.report) for seed in request.seeds]
 
     def _responses(self, n, rng, report):
         words = rng.integers(7, size=n)

@@ -1,4 +1,4 @@
-"""What the harness adds to the engine: its whole sampling stage beside the loops that one would write without it.
+"""What the harness adds to the engine: its columns of a pool beside the loops that one would write without it.
 
     python tests/bench/overhead.py [--full] [--engine transformers] [--model DIR] [--rows 64] [--tokens 32] [--rounds 3]
 
@@ -25,11 +25,10 @@ from typing import ClassVar
 
 from memory import tree
 
-from harness import Problem, Sampler, Task, correct, hookimpl
+from harness import Problem, Task, correct, hookimpl
+from harness.columns.make import batched
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan
-from harness.records import SampleRequest
-from harness.running.pipeline import sample
 from harness.system.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -78,18 +77,18 @@ def bare(plan: Plan, second_pass: bool) -> None:
     import torch
     from transformers import GenerationConfig
 
-    assert plan.sampling is not None
-    part, n = plan.sampling.engine._checkpoint, plan.sampling.n
+    engine, n = plan.responses.engine.built, plan.responses.n
+    part = engine._checkpoint
     decoding = GenerationConfig(do_sample=True, top_k=0, pad_token_id=0)
     with torch.inference_mode():
-        for prompt in plan.prompts(plan.problems):
-            ids = torch.tensor([part.prompt_ids(prompt)])
-            for start in range(0, n, plan.sampling.engine.batch):
-                rows = ids.repeat(min(plan.sampling.engine.batch, n - start), 1)
+        for question in plan.questions:
+            ids = torch.tensor([part.prompt_ids(question.chat)])
+            for start in range(0, n, engine.batch):
+                rows = ids.repeat(min(engine.batch, n - start), 1)
                 sampled = part.model.generate(
                     input_ids=rows,
                     attention_mask=torch.ones_like(rows),
-                    max_new_tokens=plan.sampling.max_tokens,
+                    max_new_tokens=plan.responses.max_tokens,
                     generation_config=decoding,
                 )
                 part.tokenizer.batch_decode(sampled[:, ids.shape[1] :], skip_special_tokens=True)
@@ -99,27 +98,16 @@ def bare(plan: Plan, second_pass: bool) -> None:
 
 def engine_loop(plan: Plan, states: tuple[str, ...]) -> None:
     """The engine's own `sample`, problem by problem as the pipeline groups them, and nothing kept."""
-    assert plan.sampling is not None
-    size = plan.sampling.engine.problems_per_call(plan.sampling.n)
-    for start in range(0, len(plan.problems), size):
-        group = plan.problems[start : start + size]
-        plan.sampling.engine.sample(
-            SampleRequest(
-                plan.prompts(group),
-                n=plan.sampling.n,
-                sampler=Sampler(),
-                max_tokens=plan.sampling.max_tokens,
-                seeds=[start + i for i in range(len(group))],
-                states=states,
-            )
-        )
+    pool = plan.responses
+    for group in batched(plan.questions, pool.together):
+        pool.engine.built.sample(pool.request(group, states=states))
 
 
 def whole(plan: Plan) -> None:
-    """The pipeline's stage into an empty store: responses and mean states sampled, projected and kept."""
+    """Two columns into an empty store: responses and mean states sampled, projected and kept."""
     shutil.rmtree(plan.config.store, ignore_errors=True)
-    plan.begin()
-    sample(plan, Progress(quiet=True))
+    plan.store.forget()
+    plan.maker.make([plan.responses, *([plan.vectors] if plan.vectors else [])], plan.questions)
 
 
 def ways(args: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], None]]:
@@ -128,7 +116,7 @@ def ways(args: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], None]]:
     if args.engine.partition(":")[0] == "transformers":
         measured |= {"plain generate": lambda: bare(plan, False), "plain + second pass": lambda: bare(plan, True)}
     measured[BARE] = lambda: engine_loop(plan, ())
-    if "mean" in plan.sampling.engine.states:
+    if "mean" in plan.responses.engine.built.states:
         measured["engine.sample, mean"] = lambda: engine_loop(plan, ("mean",))
     return measured | {WHOLE: lambda: whole(plan)}
 

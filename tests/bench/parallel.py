@@ -19,49 +19,56 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from harness.columns.column import Column, Out, Question, Todo
+from harness.columns.orders import Orders
+from harness.columns.part import Part
+from harness.columns.responses import Imported, response_rows
+from harness.columns.store import Rows, Store
+from harness.columns.vectors import OwnVectors
+from harness.columns.verdicts import GivenVerdicts, verdict_rows
 from harness.records import Problem, Responses, Verdict
-from harness.stages.rank import rank_problems
-from harness.stages.work import Work, over
-from harness.store import shards
-from harness.store.stage import Store
 from harness_plugins.executors.local import _in_processes
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
 
 
-def kept(folder: Path, problems: list[Problem], n: int, d: int) -> Work:
-    """A store with pools, vectors and verdicts."""
-    stages = Store(folder)
-    work = Work(
-        task=None,
-        data=None,
-        plugin_files=(),
-        pool=stages.stage("pool", {}, ".parquet"),
-        verdicts=stages.stage("verdict", {}, ".parquet"),
-        graded=stages.stage("graded", {}, ".parquet"),
-        audits=stages.stage("audit", {}, ".json"),
-        embeddings=stages.stage("embedding", {}, ".safetensors"),
-        rankings=stages.stage("ranking", {}, ".json"),
-        selector="repexp:first=max",
-    )
-    for stage in (work.pool, work.verdicts, work.embeddings, work.rankings):
-        assert stage is not None
-        stage.begin()
-    for i, problem in enumerate(problems):
-        vectors = np.random.default_rng(i).normal(size=(n, d)).astype(np.float32)
-        responses = Responses([""] * n, ["stop"] * n, np.ones(n, np.int64), np.zeros(n))
-        shards.write_responses(work.pool.path(problem), problem, responses)
-        assert work.embeddings is not None
-        shards.write_vectors(work.embeddings.path(problem), vectors)
-        shards.write_verdicts(
-            work.verdicts.path(problem), [Verdict("wrong")] * (n - 1) + [Verdict("correct")], [None] * n
-        )
-    return work
+def columns(d: int) -> tuple[Imported, OwnVectors, GivenVerdicts, Orders]:
+    """The columns of a pool file with vectors and verdicts; the files themselves are not read."""
+    pool: Any = SimpleNamespace(path=Path("pool.jsonl"))
+    responses = Imported("made", "", "", pool)
+    vectors, verdicts = OwnVectors("made", responses, d, 0, pool), GivenVerdicts(None, responses)
+    selector = Part("selector", "repexp:first=max")
+    return responses, vectors, verdicts, Orders(selector, responses, verdicts, vectors, None, None, 5, 0)
+
+
+def kept(store: Store, questions: list[Question], n: int, d: int) -> tuple[Orders, list[Any]]:
+    """Keep pools, vectors and verdicts; the column of orders, and an item of work for each problem."""
+    responses, vectors, verdicts, orders = columns(d)
+    texts = response_rows(Responses([""] * n, ["stop"] * n, np.ones(n, np.int64), np.zeros(n)))
+    only_last = verdict_rows([Verdict("wrong")] * (n - 1) + [Verdict("correct")], [None] * n, {"conditions": {}})
+    for i, question in enumerate(questions):
+        keep(store, responses, question, texts)
+        keep(store, vectors, question, np.random.default_rng(i).normal(size=(n, d)).astype(np.float32))
+        keep(store, verdicts, question, only_last)
+    store.begin(orders)
+    return orders, [[todo(store, orders, question)] for question in questions]
+
+
+def keep(store: Store, column: Column, question: Question, rows: Rows) -> None:
+    """Write one problem's rows."""
+    Out(store.root, column).keep(todo(store, column, question), rows)
+    store.forget()
+
+
+def todo(store: Store, column: Column, question: Question) -> Todo:
+    """One problem's rows, to be made from the files that are there."""
+    return Todo(question, [store.required(each, question) for each in column.reads])
 
 
 def timed(function: Callable[[Any], Any], item: Any) -> float:
@@ -82,8 +89,8 @@ def nothing(item: Any) -> None:
     """What a worker does when only its start is timed."""
 
 
-def ranking(work: Work, problems: list[Problem], repeats: int) -> None:
-    function, items, n = over(work, rank_problems), [[problem] for problem in problems], len(problems)
+def ranking(root: Path, orders: Orders, items: list[Any], repeats: int) -> None:
+    function, n = partial(orders.make, out=Out(root, orders)), len(items)
     measured: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     for _ in range(repeats):
         for workers in measured:
@@ -113,12 +120,12 @@ def main() -> None:
     args = parsed(parser, problems=2, n=32, d=8, repeats=1)
     count, repeats = (40, 3) if args.full else (12, 2)
     count, repeats = args.problems or count, args.repeats or repeats
-    problems = [Problem(str(i), "") for i in range(count)]
+    questions = [Question(Problem(str(i), "")) for i in range(count)]
     with tempfile.TemporaryDirectory() as folder:
-        work = kept(Path(folder), problems, args.n, args.d)
+        orders, items = kept(Store(Path(folder)), questions, args.n, args.d)
         print(f"RepExp on {count} problems of {args.n} x {args.d}, medians of {repeats}, load {os.getloadavg()[0]:.1f}")
         starting(repeats)
-        ranking(work, problems, repeats)
+        ranking(Path(folder), orders, items, repeats)
 
 
 if __name__ == "__main__":

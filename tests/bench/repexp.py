@@ -184,7 +184,7 @@ def picked_again(path: Path, lam: float) -> None:
     for line in path.read_text().splitlines():
         record = json.loads(line)
         problem = Problem(record["problem_id"], "")
-        h = centred(project(Tfidf().embed(problem, record["responses"]), 512, 0)).astype(np.float64)
+        h = centred(project(Tfidf().embed(problem, record["responses"]), 512, 0, "tfidf")).astype(np.float64)
         kinds = np.unique(h.round(6), axis=0, return_inverse=True)[1].ravel()  # copies are of one kind
         for repeats, available in ((printed, None), (ours, np.zeros(len(h)))):
             bonus, cov_inv = np.square(h).sum(axis=1) / lam, np.eye(h.shape[1]) / lam

@@ -37,12 +37,13 @@ import pyarrow.parquet as pq
 from safetensors.numpy import save as save_tensors
 
 from harness import HarnessError
+from harness.columns.column import Question
 from harness.pools.given import GivenVectors
 from harness.pools.joining import IdTable, Joined
 from harness.pools.reading import Layouts, count_problems, pool_digest, pool_files
 from harness.pools.verified import read_verified
 from harness.records import Problem
-from harness.system.hashing import canonical_json, digest, shard_name, storable
+from harness.system.hashing import canonical_json, digest, readable, storable
 from harness_tasks.competition_math import Math500
 from harness_tasks.evalplus_tasks import HumanEvalPlus
 from harness_tasks.game24 import Game24
@@ -130,7 +131,7 @@ def read_as_pool(path: Path) -> None:
     joined = Joined(path, None, LAYOUTS)
     for record, problem in joined:
         responses = record.as_responses()
-        shard_name(problem)
+        readable(problem.id), Question(problem).graded
         [storable(text) for text in responses.texts]
         canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
         assert len(responses.logprobs) == len(responses) == len(record.correct or responses.texts)
@@ -158,14 +159,14 @@ def read_as_ids(path: Path) -> None:
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
-    """What reads a task's data: its revision, every problem, its shard's name."""
+    """What reads a task's data: its revision, every problem, its name and hash."""
 
     def read(path: Path) -> None:
         made = task(data=str(path))
         digest(made.revision)
         for problem in made.problems(made.splits[0]):
             assert isinstance(problem, Problem)
-            shard_name(problem), made.messages(problem)
+            readable(problem.id), Question(problem, made.messages(problem)).asked
 
     return read
 

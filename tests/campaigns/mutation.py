@@ -42,7 +42,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.jsonl")
 KEPT = ROOT / ".mutation"
-AREAS = ("harness/scoring", "harness/store", "harness/stages", "selectors", "tasks/math_answers", "tasks/sandbox")
+AREAS = ("harness/scoring", "harness/columns", "selectors", "tasks/math_answers", "tasks/sandbox")
 EACH = 50  # mutants of an area
 BUDGET_S, LIMIT_S = 60.0, 300.0  # what the tests of one mutant take in all, and when it counts as hanging
 

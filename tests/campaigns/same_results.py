@@ -29,9 +29,9 @@ def labelled(store: Path) -> dict[str, dict[str, Any]]:
 
 def metrics(cell: dict[str, Any]) -> dict[str, Any]:
     """The row's values that no resampling enters."""
-    from harness.results import cells
+    from harness.results import rows
 
-    row: Any = cells.row(cell)
+    row: Any = rows.row(cell)
     values = row if isinstance(row, dict) else row.to_json()
     return {name: value for name, value in values.items() if not name.endswith(RESAMPLED)}
 

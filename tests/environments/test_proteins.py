@@ -10,11 +10,12 @@ import pytest
 from support.environments import environment_python
 from support.paths import SUPPORT
 from support.processes import harness_command, run_to_end
+from support.stores import files_of
 from support.tiny_proteins import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_esmfold
 
 from harness import Sampler
+from harness.columns.store import read
 from harness.records import SampleRequest
-from harness.store import shards
 from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3
 from harness_plugins.engines.esm3.environment import VARIABLE
 
@@ -125,27 +126,33 @@ def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing
         assert (row["n"], row["problems"], row["solvable"], row["errors"]) == (8, 2, 2, 0)
         assert row["samples_to_correct"] == 1.0
         assert row["model"] == "random weights: tiny-esm3"
-    assert "measure: 16 responses" in first.err
-    stages = {path.parent.name: path for path in (tmp_path / "runs").glob("*/*") if path.is_dir()}
-    verdicts, answers = shards.read_full_verdicts(next(iter(stages["verdict"].glob("*.parquet"))))
-    assert {verdict.status for verdict in verdicts} == {"correct"}
-    assert all("plddt=0.99" in verdict.reason for verdict in verdicts)
-    assert answers == [None] * 8
+
+    def measured():
+        return {path: path.read_bytes() for path in (tmp_path / "runs" / "memo").rglob("*.jsonl")}
+
+    kept = measured()
+    assert sum(len(content.splitlines()) - 1 for content in kept.values()) == 16
+    verdicts = read(files_of(tmp_path / "runs", "verdicts")[0]).to_pylist()
+    assert {verdict["status"] for verdict in verdicts} == {"correct"}
+    assert all("plddt=0.99" in verdict["reason"] for verdict in verdicts)
+    assert [verdict["answer"] for verdict in verdicts] == [None] * 8
 
     stricter = harness(*options("good", plddt_min=0.995))
     assert [row["solvable"] for row in stricter.rows] == [0, 0]
-    assert "measure:" not in stricter.err
+    assert measured() == kept
     assert "pool: reused for 2 of 2" in stricter.err
     assert "embeddings: reused for 2 of 2" in stricter.err
     shorter = harness(*options("good", length="24"))
     assert "pool: reused for 1 of 1" in shorter.err
-    assert "measure:" not in shorter.err
+    assert measured() == kept
 
     # Random weights are shown and stored.
     assert first.err.count("weights: ESM3-open with RANDOM weights") == 1
-    for kind, name in (("pool", "ESM3-open"), ("embedding", "ESM C"), ("verdict", "ESMFold v1")):
-        (row,) = json.loads((stages[kind] / "weights.json").read_text())
-        assert (row["name"], row["is_random"]) == (name, True)
+    weights = json.loads(next((tmp_path / "runs").glob("*/weights.json")).read_text())
+    named = {"pool": "ESM3-open", "embedding": "ESM C", "verdict": "ESMFold v1"}
+    assert {kind: (row["name"], row["is_random"]) for kind, [row] in weights.items()} == {
+        kind: (name, True) for kind, name in named.items()
+    }
     cell = json.loads(next((tmp_path / "runs" / "cells").glob("*.json")).read_text())
     assert [model["is_random"] for model in cell["weights"]] == [True] * 3
 
@@ -172,8 +179,5 @@ def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_com
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     assert (row["model"], row["samples_to_correct"]) == ("random weights: biohub/esm3-sm-open-v1", 1.0)
-    manifests = {
-        path.parent.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("runs/*/*/manifest.json")
-    }
-    pinned = (manifests["pool"]["engine"]["revision"], manifests["embedding"]["model"]["weights"])
-    assert (*pinned, manifests["measure"]["revision"]) == (commit, commit, commit)
+    made = {name: next(tmp_path.glob(f"runs/*/{name}")).read_text() for name in ("pool.json", "vectors.*/column.json")}
+    assert all(commit in text for text in made.values())

@@ -20,12 +20,14 @@ from support.environments import environment_python
 from support.evalplus_verdicts import evalplus_passes
 from support.json_lines import read_json_lines
 from support.processes import harness_command, kill_when, run_to_end
+from support.stores import files_of
 
 from harness import Responses, Sampler
+from harness.columns.responses import responses_of
+from harness.columns.store import read
 from harness.errors import Lacking
 from harness.records import SampleRequest
-from harness.store import shards
-from harness.system.hashing import shard_name
+from harness.system.hashing import readable
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE
@@ -75,10 +77,6 @@ def gsm8k(model, shared_data, tmp_path_factory):
     return store, run_to_end(command, env=ENVIRONMENT, check=True).stdout
 
 
-def files_of(store: Path, stage: str) -> list[Path]:
-    return sorted(path for path in (store / stage).rglob("*") if path.suffix in (".parquet", ".safetensors"))
-
-
 def forward_pass(reference, prompt: list[dict[str, str]], token_ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities (length,) and last hidden states (length, d) of a response, by one plain forward pass."""
     import torch
@@ -94,8 +92,8 @@ def forward_pass(reference, prompt: list[dict[str, str]], token_ids: list[int]) 
 
 def test_responses_are_english_and_end_where_the_model_ends_them(gsm8k, reference):
     tokenizer, _ = reference
-    for path in files_of(gsm8k[0], "pool"):
-        responses = shards.read_responses(path)
+    for path in files_of(gsm8k[0], "responses"):
+        responses = responses_of(read(path))
         assert len(set(responses.texts)) == N
         for text, ids, finish in zip(responses.texts, responses.token_ids, responses.finish, strict=True):
             assert text == tokenizer.decode(ids, skip_special_tokens=True)
@@ -106,9 +104,9 @@ def test_responses_are_english_and_end_where_the_model_ends_them(gsm8k, referenc
 def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference, shared_data):
     task = Gsm8k(data=str(shared_data / "tasks" / "gsm8k_test.jsonl"))
     store = gsm8k[0]
-    pairs = zip(files_of(store, "pool"), files_of(store, "embedding"), strict=True)
+    pairs = zip(files_of(store, "responses"), files_of(store, "vectors"), strict=True)
     for problem, (pool, embedding) in zip(task.problems("test"), pairs, strict=False):
-        responses, vectors = shards.read_responses(pool), shards.read_vectors(embedding)
+        responses, vectors = responses_of(read(pool)), read(embedding)
         means = []
         for ids, logprob in zip(responses.token_ids, responses.logprobs, strict=True):
             chosen, states = forward_pass(reference, task.messages(problem), list(ids))
@@ -124,9 +122,9 @@ def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference
 def test_a_correct_answer_states_the_reference_and_a_wrong_one_ends_in_another_number(gsm8k, shared_data):
     rows = read_json_lines(shared_data / "tasks" / "gsm8k_test.jsonl")
     store = gsm8k[0]
-    for row, pool, verdict in zip(rows, files_of(store, "pool"), files_of(store, "verdict"), strict=False):
+    for row, pool, verdict in zip(rows, files_of(store, "responses"), files_of(store, "verdicts"), strict=False):
         reference = row["answer"].rpartition("####")[2].strip().replace(",", "")
-        for text, status in zip(shards.read_responses(pool).texts, shards.read_verdicts(verdict), strict=True):
+        for text, status in zip(read(pool)["text"].to_pylist(), read(verdict)["status"].to_pylist(), strict=True):
             numbers = [number.replace(",", "").rstrip(".") for number in re.findall(r"-?\d[\d,]*\.?\d*", text)]
             if status == "correct":
                 assert reference in numbers
@@ -136,7 +134,7 @@ def test_a_correct_answer_states_the_reference_and_a_wrong_one_ends_in_another_n
 
 def test_a_killed_run_goes_on_to_the_same_table(gsm8k, model, shared_data, tmp_path):
     command = gsm8k_command(model, shared_data / "tasks" / "gsm8k_test.jsonl", tmp_path)
-    kill_when(lambda: any((tmp_path / "pool").rglob("*.parquet")), command, env=ENVIRONMENT)
+    kill_when(lambda: files_of(tmp_path, "responses"), command, env=ENVIRONMENT)
     assert run_to_end(command, env=ENVIRONMENT, check=True).stdout == gsm8k[1]
 
 
@@ -148,13 +146,13 @@ def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path)
     )
     [row] = json.loads(run_to_end(command, env=ENVIRONMENT, check=True).stdout)
     assert (row["model"], row["embedder"], row["errors"]) == ("smollm2-135m", "hidden-mean", 0)
-    assert "Apache-2.0" in next((tmp_path / "pool").rglob("weights.json")).read_text()
+    assert "Apache-2.0" in next(tmp_path.rglob("weights.json")).read_text()
     task, programs = MbppPlus(data=str(data)), 0
-    problems = {shard_name(problem): problem for problem in task.problems("test")}
-    for pool, verdict in zip(files_of(tmp_path, "pool"), files_of(tmp_path, "verdict"), strict=True):
-        exercise, responses = task._exercise(problems[pool.stem]), shards.read_responses(pool)
+    problems = {readable(problem.id): problem for problem in task.problems("test")}
+    for pool, verdict in zip(files_of(tmp_path, "responses"), files_of(tmp_path, "verdicts"), strict=True):
+        exercise, responses = task._exercise(problems[pool.name.split(".")[0]]), responses_of(read(pool))
         ended = [finish == "length" for finish in responses.finish]
-        for text, cut_off, status in zip(responses.texts, ended, shards.read_verdicts(verdict), strict=True):
+        for text, cut_off, status in zip(responses.texts, ended, read(verdict)["status"].to_pylist(), strict=True):
             program = program_in(text, exercise.entry_point, cut_off=cut_off)
             assert (status == "correct") == (program is not None and evalplus_passes(exercise, [program.source])[0])
             programs += program is not None

@@ -7,7 +7,6 @@ ten seconds on two idle cores, so that one child serves nearly all tests, whole 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -22,7 +21,7 @@ import torch
 from support.adapters import write_adapter
 from support.environments import environment_python
 from support.exact_sampling import assert_sampled_from, probabilities
-from support.processes import alive, free_port, harness_command, kill_when, wait_for
+from support.processes import free_port, harness_command, kill_when, processes_with, wait_for
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
@@ -30,7 +29,6 @@ from harness.store.shards import read_responses
 from harness.testing import checks
 from harness_plugins.engines.openai.engine import OpenAI
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm import leftovers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE
 from harness_plugins.models.tiny24 import folder
@@ -83,8 +81,11 @@ def assert_same(responses: Responses, others: Responses) -> None:
 
 def session_of(leader: int) -> list[int]:
     """The processes of the session that a process leads."""
-    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    return [pid for pid in pids if leftovers._session_and_start(pid)[0] == leader]
+    pids = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError):
+            pids += [int(path.name)] if os.getsid(int(path.name)) == leader else []
+    return pids
 
 
 def assert_states_of(here, chat, responses: Responses) -> None:
@@ -189,24 +190,15 @@ def command(store: Path, engine: str, *more: str) -> list[str]:
     return [*fixed, *sizes, *more]
 
 
-def recorded() -> dict[str, list[int]]:
-    """Of each run's folder: the numbers of its processes."""
-    records = {}
-    for record in leftovers.home().glob(f"*/{leftovers.RECORD}"):
-        with contextlib.suppress(OSError, ValueError):
-            records[str(record)] = [pid for pid, _ in json.loads(record.read_text()).values()]
-    return records
-
-
 def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_finished(
     python, engine, harness, tmp_path, monkeypatch
 ):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     options = f"vllm:max_num_seqs=32,threads=1,python={python}"  # a call of eight problems
-    before = set(recorded())
-    kill_when(lambda: len(list(killed.glob("pool/*/*.parquet"))) >= 2, harness_command(*command(killed, options)))
-    ((_, warden, child),) = [pids for record, pids in recorded().items() if record not in before]
-    wait_for(lambda: not alive(warden) and not session_of(child), HANGS_S)
+    environment = {**os.environ, "HARNESS_TEST": str(killed)}
+    line = harness_command(*command(killed, options))
+    kill_when(lambda: len(list(killed.glob("pool/*/*.parquet"))) >= 2, line, env=environment)
+    wait_for(lambda: not processes_with(f"HARNESS_TEST={killed}"), HANGS_S)
     kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("pool/*/*.parquet")}
     loaded = Vllm._loaded
     monkeypatch.setattr(Vllm, "_loaded", lambda self, pooling=False: loaded(engine, pooling))  # no child of their own

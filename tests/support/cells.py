@@ -17,7 +17,15 @@ def entry(name: str, ranks: Iterable[int], c: int = 2, n: int = N, **more: Any) 
     """A problem with the ranks of a ranker's trials; N + 1 where c = 0."""
     ranks = list(ranks)
     orders = [list(range(rank)) for rank in ranks] if c else []
-    fixed = {"id": name, "n": n, "c": c, "errors": 0, "disputed": None, "routes": {"-": c} if c else {}}
+    fixed = {
+        "id": name,
+        "n": n,
+        "c": c,
+        "errors": 0,
+        "disputed": None,
+        "routes": {"-": c} if c else {},
+        "best_of_k": {},
+    }
     return {**fixed, "ranks": ranks, "orders": orders, **more}
 
 

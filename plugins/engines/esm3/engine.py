@@ -31,8 +31,8 @@ import numpy as np
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.hookspecs import Register
 from harness.records import SampleRequest, Weights
-from harness.system.activity import doing
 from harness.system.json_text import read, shaped
+from harness.system.progress import doing
 from harness_plugins.proteins.published import ESM3, Copy
 
 from ..row_chunks import Chunks
@@ -301,7 +301,7 @@ def _fetched(copy: Copy) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
-    from harness.system.hub_access import hub_is_out_of_reach
+    from harness.system.extras import hub_is_out_of_reach
 
     try:
         folder = snapshot_download(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError
-from harness.system import activity
+from harness.system.progress import doing
 
 from .account import Account, Entry
 from .batch_results import Results
@@ -224,7 +224,7 @@ class Batches:
                 raise Malformed("an answer that is no batch")
             if batch.get("status") in ENDED:
                 return batch
-            with activity.doing(f"batch {entry.batch}{_count(batch)}"):
+            with doing(f"batch {entry.batch}{_count(batch)}"):
                 await asyncio.sleep(pause)
             pause = min(LONGEST_POLL_S, pause * SLOWER)
 

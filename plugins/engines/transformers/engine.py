@@ -23,7 +23,7 @@ import numpy as np
 from harness import HarnessError, Message, Responses, hookimpl
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
-from harness.system.activity import doing
+from harness.system.progress import doing
 from harness_plugins.models.adapter import Adapter
 from harness_plugins.models.checkpoint import Checkpoint, quiet
 from harness_plugins.models.model_files import device_kind, dtype_name

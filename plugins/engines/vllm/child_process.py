@@ -1,30 +1,31 @@
-"""Run vLLM as a child process: a warden starts and ends it, a socket connects it, and no file or process is left."""
+"""Run vLLM as a child process, connected by a socket, of which no file or process is left.
+
+A warden (`harness.system.children`) starts it and ends it with all its descendants, also if this process is ended by
+SIGKILL: vLLM's engine and workers outlive a killed parent otherwise (seen for minutes, with all their memory).
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
+import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import time
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import HarnessError
+from harness.system.children import Lost, Warden
 
 from ..row_chunks import OUT_OF_MEMORY
-from . import leftovers
 from .child.harness_vllm.wire import Arrays, receive, send
-from .failures import reason
+from .failures import KILLED, reason
 
 CHILD = Path(__file__).parent / "child"
 RESTARTABLE = (*OUT_OF_MEMORY, "OutOfMemory", "EngineDead")  # a new start with fewer sequences may help
+GRACE_S = 1.0  # vLLM needs no time to clean up
 END_S = 15.0  # time for the warden to end the processes that it watches
 
 
@@ -53,18 +54,17 @@ class ChildProcess:
     """
 
     def __init__(self, python: Path, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        leftovers.sweep(leftovers.home())
-        self.folder = Path(tempfile.mkdtemp(dir=leftovers.home()))
+        self._warden = Warden()
+        self.folder = self._warden.folder
         self.pid = 0
         self._start_bytes = 0  # bytes of the log that only tell of the start
-        self._began: int | None = None
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
             door.bind(str(self.folder / "door"))
             door.listen(1)
-            self._warden = self._start(python, environment)
             self._links: list[socket.socket] = []
-            self._finalizer = weakref.finalize(self, _end, self._warden, self.folder, self._links)  # at exit too
+            self._finalizer = weakref.finalize(self, _end, self._warden, self._links)  # at exit too
             try:
+                self._start(python, environment)
                 self._link = self._connected(door)
                 self.fault = self._load(settings)
             except BaseException:
@@ -100,26 +100,14 @@ class ChildProcess:
                 self.end()
 
     def end(self) -> None:
-        """End the child and all its descendants, even if the warden was killed."""
+        """End the child and all its descendants."""
         self._finalizer()
-        if self.pid and self._began is not None:
-            leftovers.end_session(self.pid, self._began)
 
-    def _start(self, python: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _start(self, python: Path, environment: Mapping[str, str]) -> None:
         paths = [str(CHILD), *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [str(python), "-P", "-m", "harness_vllm", str(self.folder / "door")]
-        start = {"command": command, "environment": {**environment, "PYTHONPATH": os.pathsep.join(paths)}}
-        (self.folder / "command.json").write_text(json.dumps(start), encoding="utf-8")
-        with (self.folder / "log.txt").open("ab") as log:
-            warden = subprocess.Popen(
-                [sys.executable, "-m", "harness_plugins.engines.vllm.warden", str(self.folder), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        leftovers.write(self.folder, owner=os.getpid(), warden=warden.pid)
-        return warden
+        added = {**environment, "PYTHONPATH": os.pathsep.join(paths)}
+        self._warden.start(command, added, log=self.folder / "log.txt", grace_s=GRACE_S)
 
     def _connected(self, door: socket.socket) -> socket.socket:
         door.settimeout(0.2)
@@ -128,15 +116,13 @@ class ChildProcess:
                 link, _ = door.accept()
                 break
             except TimeoutError:
-                if self._warden.poll() is not None:
-                    self._died("it did not start")
+                if (how := self._ended(0.0)) is not None:
+                    self._fail(how or "it did not start")
         self._links.append(link)
         link.settimeout(None)
         hello = receive(link)
         if hello is not None:
             self.pid = int(hello[0]["pid"])
-            self._began = leftovers.began(self.pid)
-            leftovers.write(self.folder, owner=os.getpid(), warden=self._warden.pid, child=self.pid)
         return link
 
     def _load(self, settings: Mapping[str, Any]) -> str:
@@ -162,12 +148,19 @@ class ChildProcess:
             self._fail(head["failed"], Died if any(words in head["failed"] for words in RESTARTABLE) else Refusal)
         return answer
 
+    def _ended(self, wait_s: float) -> str | None:
+        """How the child has ended, with all its processes, so that its log is complete; None if it still runs."""
+        try:
+            ended = self._warden.ended(wait_s)
+        except (Lost, OSError) as failure:
+            return str(failure)
+        if ended is None or ended.status is None:
+            return None
+        return f"{KILLED} {signal.Signals(-ended.status).name}" if ended.status < 0 else ""
+
     def _died(self, how: str) -> NoReturn:
-        """Raise Died after the warden has written the last of its log."""
-        deadline = time.monotonic() + END_S
-        while self._warden.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self._fail(how)
+        """Raise Died after the last of the log was written."""
+        self._fail(self._ended(END_S) or how)
 
     def _fail(self, how: str, kind: type[Exception] = Died) -> NoReturn:
         why = reason(how, self.folder / "log.txt", self._start_bytes)
@@ -177,14 +170,7 @@ class ChildProcess:
         raise kind(f"{why}: its log is {kept}")
 
 
-def _end(warden: subprocess.Popen[bytes], folder: Path, links: list[socket.socket]) -> None:
-    warden.terminate()
-    deadline = time.monotonic() + END_S
-    while warden.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    if warden.poll() is None:
-        warden.kill()
-        warden.wait()
+def _end(warden: Warden, links: list[socket.socket]) -> None:
+    warden.close()
     for link in links:
         link.close()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
-from harness.system.activity import doing
+from harness.system.progress import doing
 from harness_plugins.models.checkpoint import Checkpoint, device_kind
 from harness_plugins.models.model_files import dtype_name
 from harness_plugins.models.model_location import locate

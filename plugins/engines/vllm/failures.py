@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .warden import KILLED
-
+KILLED = "the process was ended by"
 TAIL = 200_000  # bytes of the log that are read
 ADVICE = (
     (

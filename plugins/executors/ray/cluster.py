@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
-from harness.system.activity import doing
 from harness.system.files import temporary_name, write_atomically
+from harness.system.progress import doing
 
 from .crew import Crew, Place, run_tasks
 from .worker import Terms, make_terms

@@ -69,10 +69,6 @@ def test_tables_are_written_beside_a_stores_cells_and_what_is_not_counted_is_nam
     assert sorted(path.name for path in tmp_path.glob("leaderboard.*")) == sorted(leaderboard.NAMES)
     quiet = harness("leaderboard", tmp_path / "cells", "--quiet", "--out", tmp_path / "out")
     assert quiet.out.startswith("written: ")
-    keep(tmp_path / "results" / "colours", cell(SPREAD))
-    shown = harness("leaderboard", tmp_path / "results" / "colours")
-    assert "spread" in shown.out
-    assert f"not written: {tmp_path}/results/colours holds cells" in shown.err
     rows = harness("leaderboard", tmp_path / "cells", "--json").rows
     assert rows == json.loads((tmp_path / "leaderboard.json").read_text())
 

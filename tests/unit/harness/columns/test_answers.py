@@ -6,9 +6,9 @@ from support.toy import Colours
 from support.works import keep_pool, work_in
 
 from harness import HarnessError
+from harness.columns.verdicts import answers_of, grade_problems, graded
 from harness.contracts import Ran
 from harness.stages.answers import ran_answers, runs_answers
-from harness.columns.verdicts import answers_of, grade_problems, graded
 from harness.stages.work import Work
 from harness.store import shards
 from harness.store.stage import Store

@@ -13,8 +13,8 @@ from support.toy import Letters
 from support.works import keep_pool, work_in
 
 from harness import HarnessError, Problem
-from harness.stages.embed import embed, embedded, keep_vectors
 from harness.columns.vectors import project
+from harness.stages.embed import embed, embedded, keep_vectors
 from harness.store import shards
 
 PROBLEM = Problem("p", "Say red.")

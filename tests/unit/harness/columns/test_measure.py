@@ -10,8 +10,8 @@ from support.works import keep_pool, keep_verdicts, work_in
 from harness import Problem
 from harness.stages.measure import measure, still_to_measure
 from harness.store import shards
-from harness.system.hashing import text_hash
 from harness.store.stage import Store
+from harness.system.hashing import text_hash
 from harness.system.progress import Progress
 
 

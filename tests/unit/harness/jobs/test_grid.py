@@ -5,11 +5,12 @@ from support.paths import TOY
 from support.refusals import wrongly_refused
 from support.stores import cell_of
 
-from harness.plugin_system.registry import Registry
 from harness.jobs import grid
-from harness.jobs.options import RunConfig
 from harness.jobs.grid import parse_grid
+from harness.jobs.options import RunConfig
 from harness.jobs.price import Preflight
+from harness.plugin_system.registry import Registry
+from harness.running.grid import parse_grid
 from harness.system.progress import Progress
 
 WRONG = [

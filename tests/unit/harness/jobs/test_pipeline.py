@@ -7,9 +7,9 @@ import pytest
 from support.paths import TOY
 from support.stores import all_cells, cell_of, contents
 
-from harness.results import cells
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
+from harness.results.rows import row
 from harness.store.shards import read_responses, read_vectors
 from harness.system.progress import Progress
 
@@ -23,7 +23,7 @@ def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_ma
         (16, 6, "colours", "parrot")
     }
     made = [cell_of(tmp_path / "runs", row) for row in outcome.rows]
-    assert [json.loads(json.dumps(cells.row(cell).to_json())) for cell in made] == outcome.rows
+    assert [json.loads(json.dumps(row(cell).to_json())) for cell in made] == outcome.rows
     inputs = made[0]["inputs"]
     assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
     assert inputs["pool"]["sampler"]["top_p"] == 0.8

@@ -7,8 +7,8 @@ from support.json_lines import write_json_lines
 from support.paths import ROOT, TOY
 from support.refusals import refusal_of
 
-from harness.results import cells
 from harness.jobs.study import config_of, difference
+from harness.results import cells
 
 
 @pytest.fixture

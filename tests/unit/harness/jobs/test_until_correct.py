@@ -11,9 +11,9 @@ from support.toy import Colours, Keyed
 from support.works import responses_of
 
 from harness import Problem, wrong
-from harness.results import stopping_times
 from harness.jobs.options import RunConfig
 from harness.jobs.until_correct import Judge, _require_all
+from harness.results import stopping_times
 from harness.store import shards as store
 
 GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")

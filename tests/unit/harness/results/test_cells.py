@@ -1,6 +1,6 @@
 """Cells: what is kept of a run, the same bytes from the same cell, and what cannot be trusted is named.
 
-Also the versions and the machine that a cell names (`provenance`).
+Also the versions and the machine that a cell names.
 """
 
 import json
@@ -13,7 +13,8 @@ import pytest
 from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of
 
-from harness.results import cells, provenance
+from harness.results import cells
+from harness.results.rows import row
 
 PROBLEMS = [entry("p0", [1, 3], disputed=1), entry("p1", [9, 9], c=0, disputed=0), entry("p\u2028", [2, 2], errors=1)]
 
@@ -36,19 +37,20 @@ def subsets(**hits):
     return made | {"checksum": cells.checksum(made)}
 
 
+NEEDED = ("disputed", "routes", "best_of_k")
 UNTRUSTED = [
     (cell(PROBLEMS) | {"grader": "another"}, "was edited or cut after it was measured; copy it anew"),
-    (cell(PROBLEMS) | {"schema": 1}, "of an older schema: run it again (1; this version reads 2 and 3)"),
-    (cell(PROBLEMS) | {"schema": 99}, "of a newer schema: update diversity-harness (99; this version reads 2 and 3)"),
+    (cell(PROBLEMS) | {"schema": 1}, "is of schema 1, and this version reads 3: run it again"),
+    (cell(PROBLEMS) | {"schema": 99}, "is of schema 99, and this version reads 3: run it again"),
     (cell(PROBLEMS) | {"kind": "another"}, "is no cell; move it elsewhere"),
     ([cell(PROBLEMS)], "is no cell; move it elsewhere"),
-    (forged(lambda made: made.update(problems=5)), "'problems': Input should be a valid list, got 5"),
-    (forged(lambda made: made.update(problems=[])), "(ValueError: it has no problems)"),
+    (cell(PROBLEMS) | {"problems": 5}, "'problems': Input should be a valid list, got 5"),
+    (forged(lambda made: made.update(problems=[])), "(it has no problems)"),
     (forged(lambda made: made["labels"].pop("engine")), "'labels.engine': Field required"),
     (forged(lambda made: made.pop("inputs")), "'inputs': Field required"),
     (forged(lambda made: made["labels"].update(trials=4)), "problem 'p0': trials)"),
-    (forged(lambda made: made["problems"][0].pop("disputed")), "problem 'p0': disputed grades)"),
-    (first(id="p1"), "(ValueError: a problem occurs twice)"),
+    *((forged(lambda made, name=name: made["problems"][0].pop(name)), f"(KeyError: '{name}')") for name in NEEDED),
+    (first(id="p1"), "(a problem occurs twice)"),
     *((first(**bad), "problem 'p0': n, c or errors)") for bad in ({"n": 0}, {"c": 9}, {"c": -1}, {"errors": 7})),
     (first(errors=-1), "problem 'p0': n, c or errors)"),
     (first(disputed=9), "problem 'p0': disputed grades)"),
@@ -119,30 +121,38 @@ def test_a_cell_that_cannot_be_finished_leaves_nothing(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         cells.write(tmp_path / "cut", {**made, "problems": entries()})
-    assert list((tmp_path / "cut").iterdir()) == []
+    assert list(tmp_path.rglob("*")) == []
 
 
-def test_a_cell_of_schema_2_is_read_with_its_one_total(tmp_path):
-    now = cell(PROBLEMS)
-    before = {name: value for name, value in now.items() if name not in ("grader", "checksum")}
-    before |= {"schema": 2, "disputed": 7}
-    before["problems"] = [{name: each[name] for name in each if name != "disputed"} for each in PROBLEMS]
-    [path] = keep(tmp_path, before)
-    old, new = cells.row(cells.read(path)).to_json(), cells.row(now).to_json()
-    assert (old["disputed"], new["disputed"], old["grader"]) == (7, 1, "colours 1")
-    assert {name: old[name] for name in old if name != "disputed"} == {n: new[n] for n in new if n != "disputed"}
-
-
-def test_a_row_is_made_of_labels_outcomes_and_grades_and_seeded_by_its_key():
+def test_a_cell_may_name_the_files_it_was_made_from_which_are_not_published(tmp_path):
     made = cell(PROBLEMS)
-    row = cells.row(made)
-    assert (row.n, row.problems, row.solvable, row.errors, row.disputed) == (8, 3, 2, 1, 1)
-    assert (row.selector, row.seed, row.trials, row.cell) == ("spread", 0, 2, cells.key_of(made))
-    assert row.samples_to_correct == (2 + 9 + 2) / 3
-    assert cells.row(made) == row
-    skewed = cell([entry(f"p{i}", [1 + i**2 % 7], c=1) for i in range(12)])
-    assert cells.row(skewed, "0" * 20).improvement_ci != cells.row(skewed, "1" * 20).improvement_ci
-    assert cells.disputed(cell([entry("p", [1, 1])])) is None
+    [path] = keep(tmp_path / "made", made | {"from": "0f3a"})
+    assert cells.read(path)["from"] == "0f3a"
+    assert path.stem == cells.key_of(made)
+    key, parts = cells.rendered(cells.as_published(cells.read(path)), PROBLEMS)
+    assert b"".join(parts) == keep(tmp_path / "plain", made)[0].read_bytes()
+    assert key == path.stem
+
+
+def test_a_row_is_made_of_labels_outcomes_and_grades():
+    made = cell(PROBLEMS)
+    shown = row(made)
+    assert (shown.n, shown.problems, shown.solvable, shown.errors, shown.disputed) == (8, 3, 2, 1, 1)
+    assert (shown.selector, shown.seed, shown.trials, shown.cell) == ("spread", 0, 2, cells.key_of(made))
+    assert shown.samples_to_correct == (2 + 9 + 2) / 3
+    assert row(made) == shown
+    assert row(cell([entry("p", [1, 1])])).disputed is None
+
+
+def test_the_resampling_is_seeded_by_the_outcomes_alone():
+    made = [cell([entry(f"p{i}", [rank, 1], c=1) for i in range(12)]) for rank in (1, 2)]
+    relabelled = cell([{**each, "orders": [[3]], "routes": {}} for each in made[0]["problems"]], "other", seed=1)
+    subset = cell([subset_entry("p0", [1, 8])])
+    assert row(made[0], "0" * 20).improvement_ci == row(made[0], "1" * 20).improvement_ci
+    assert cells.resampling_seed(made[0]) == cells.resampling_seed(relabelled)
+    assert cells.resampling_seed(*made, subset) == cells.resampling_seed(subset, *made[::-1])
+    seeds = {cells.resampling_seed(*some) for some in (made[:1], made[1:], made, [subset])}
+    assert len(seeds) == 4
 
 
 def test_pools_of_several_sizes_have_the_budgets_of_each():
@@ -176,7 +186,7 @@ def test_badges_and_tables_are_no_cells(tmp_path):
 
 
 def test_versions_and_the_machine_are_named():
-    made = provenance.made_with(["pytest", "numpy", "no-such-distribution"])
+    made = cells.made_with(["pytest", "numpy", "no-such-distribution"])
     names = list(made["versions"])
     assert names[:3] == ["python", "diversity-harness", "numpy"]
     assert names[-1] == "pytest"
@@ -184,13 +194,13 @@ def test_versions_and_the_machine_are_named():
     hardware = made["hardware"]
     assert 1 <= hardware["cores_usable"] <= hardware["cores"] == os.cpu_count()
     assert hardware["memory_gb"] > 0.1
-    assert hardware["cpu"] == provenance._processor()
+    assert isinstance(hardware["cpu"], str)
     assert (hardware["machine"], hardware["system"]) == (platform.machine(), platform.system())
 
 
 def test_gpus_are_those_of_a_torch_that_is_imported_already(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert (provenance._hardware()["gpus"], "torch" in sys.modules) == ([], False)
+    assert (cells.made_with([])["hardware"]["gpus"], "torch" in sys.modules) == ([], False)
     cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 2, get_device_name=lambda place: f"H{place}")
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    assert provenance._hardware()["gpus"] == ["H0", "H1"]
+    assert cells.made_with([])["hardware"]["gpus"] == ["H0", "H1"]

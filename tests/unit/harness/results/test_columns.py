@@ -1,4 +1,4 @@
-"""The texts of a table's columns, and what it remarks on its verdicts (`verdict_quality`): fallbacks, and chance."""
+"""The texts of a table's columns, and what it remarks on its verdicts: fallbacks, and chance."""
 
 from dataclasses import replace
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from support.cells import cell, entry
 
-from harness.results import cells
 from harness.results.columns import (
     MARKDOWN,
     TERMINAL,
-    absent_intervals,
     chance,
     columns,
     gain,
@@ -18,11 +16,13 @@ from harness.results.columns import (
     k95,
     lines,
     percent,
+    remarks,
+    verdict_remarks,
 )
-from harness.results.verdict_quality import level, quality, remarks
+from harness.results.rows import chance_level, row, trust_in
 from harness.scoring import stats
 
-RANKER = cells.row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
+RANKER = row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
 
 
 def texts(row, style, rows=None):
@@ -69,7 +69,7 @@ def test_each_reason_for_a_missing_interval_is_named_once_with_its_selectors():
     wide = {"improvement_ci": stats.TOO_WIDE, "gain_at_k_ci": f"k = 2: {stats.BEYOND_RANGE}"}
     first = replace(RANKER, no_interval=wide, gain_at_k_ci={"2": None})
     elsewhere = replace(RANKER, selector="b", no_interval=wide)  # its gain at the budget shown has an interval
-    assert absent_intervals([first, elsewhere, RANKER]) == [
+    assert remarks([first, elsewhere, RANKER]) == [
         f"improvement [-]: {stats.TOO_WIDE} (spread, b).",
         f"gain [-]: {stats.BEYOND_RANGE} (spread).",
     ]
@@ -79,58 +79,61 @@ def made(*fields):
     return cell([entry(f"p{i}", **{"ranks": [1], **own}) for i, own in enumerate(fields)])
 
 
-def test_routes_are_added_up_the_most_frequent_first_and_older_cells_have_none():
+def trusted(cells, seed):
+    return trust_in([each for cell in cells for each in cell["problems"]], seed)
+
+
+def test_routes_are_added_up_the_most_frequent_first():
     first = made({"routes": {"boxed": 1, "fallback": 1}}, {"routes": {"####": 2}})
     second = made({"routes": {"fallback": 1, "a": 1}}, {"c": 0, "ranks": [9], "routes": {}})
-    grades = quality([first, second], 0)
+    grades = trusted([first, second], 0)
     assert list(grades["routes"].items()) == [("####", 2), ("fallback", 2), ("a", 1), ("boxed", 1)]
     assert (grades["fallback_share"], grades["chance"]) == (2 / 6, None)
-    nothing = quality([made({"c": 0, "routes": {}})], 0)
+    nothing = trusted([made({"c": 0, "routes": {}})], 0)
     assert (nothing["routes"], nothing["fallback_share"]) == ({}, None)
-    older = made({}, {})
-    del older["problems"][1]["routes"]
-    assert quality([older], 0) == {"routes": None, "fallback_share": None, "chance": None}
-    assert list(remarks(replace(cells.row(made({})), routes=None))) == []
 
 
 def test_the_chance_level_is_the_mean_over_problems_of_all_their_pools():
     several = [made({"chance": [1, 4]}, {"chance": [0, 0]}), made({"chance": [2, 8]}, {"chance": [3, 6]})]
-    grades = quality(several, 7)["chance"]
+    grades = trusted(several, 7)["chance"]
     assert (grades["correct"], grades["gradings"], grades["share"]) == (6, 18, pytest.approx((3 / 12 + 3 / 6) / 2))
     low, high = stats.difference_interval(np.array([3 / 12, 3 / 6]), 7)
     assert grades["share_ci"] == [max(0.0, low), min(1.0, high)]
-    assert level([(0, 5), (0, 5)], 0)["share_ci"] is None
-    assert level([(0, 1), (1, 1)], 0)["share_ci"] == [0.0, 1.0]
-    assert level([], 0) is None
+    assert chance_level([(0, 5), (0, 5)], 0)["share_ci"] is None
+    assert chance_level([(0, 1), (1, 1)], 0)["share_ci"] == [0.0, 1.0]
+    assert chance_level([], 0) is None
 
 
 def test_what_answers_cost_is_added_up_over_pools_and_set_against_the_calls_saved():
     pools = [made({"answering": [4, 1.5]}, {"answering": [4, 0.25]}), made({"answering": [4, 0.25]})]
-    assert quality(pools, 0)["answering"] == {"responses": 12, "cpu_s": 2.0}
+    assert trusted(pools, 0)["answering"] == {"responses": 12, "cpu_s": 2.0}
     line = "answers by running 12 responses: 2.0 CPU-seconds, 166.7 ms each, 0.50 s for the 3 of a problem, to set"
-    [said] = remarks(replace(cells.row(made({})), n=3, routes=None, answering={"responses": 12, "cpu_s": 2.0}))
+    [said] = verdict_remarks(replace(row(made({})), n=3, routes=None, answering={"responses": 12, "cpu_s": 2.0}))
     assert said == f"{line} against the calls saved"
 
 
 def test_a_table_warns_of_many_fallbacks():
-    row = cells.row(made({}))
-    lines = [list(remarks(replace(row, routes={"boxed": 19, "fallback": n}, fallback_share=n / 20))) for n in (0, 1, 2)]
+    plain = row(made({}))
+    lines = [
+        list(verdict_remarks(replace(plain, routes={"boxed": 19, "fallback": n}, fallback_share=n / 20)))
+        for n in (0, 1, 2)
+    ]
     start = "correct by a fallback, not stated as asked: "
     assert [line for [line] in lines] == [
         f"{start}0 of 19 verdicts, 0.0 %",
         f"{start}1 of 20 verdicts, 5.0 %",
         f"{start}2 of 21 verdicts, 10.0 %, over 5 %: read them before you trust this table",
     ]
-    assert list(remarks(replace(row, routes={"-": 3}))) == []
+    assert list(verdict_remarks(replace(plain, routes={"-": 3}))) == []
 
 
 def test_a_table_says_what_a_chance_level_makes_of_n_responses():
-    row, grades = cells.row(made({})), {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}
-    [line] = remarks(replace(row, chance=grades, n=1000))
+    plain, grades = row(made({})), {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}
+    [line] = verdict_remarks(replace(plain, chance=grades, n=1000))
     assert line == (
         "chance level: 0.10 % [0.00, 0.20], 1 of 1,000 gradings against other problems' answers are correct, 25.00 % "
         "for their own; at that level one of 1,000 responses is correct with a probability of 63 %"
     )
     nothing = {"correct": 0, "gradings": 9, "share": 0.0, "share_ci": None}
-    [line] = remarks(replace(row, chance=nothing, pass_at_k_random={}))
+    [line] = verdict_remarks(replace(plain, chance=nothing, pass_at_k_random={}))
     assert line == "chance level: 0.00 %, 0 of 9 gradings against other problems' answers are correct"

@@ -7,7 +7,6 @@ from support.cells import cell, entry, failed_cell, keep
 from support.paths import TOY
 from support.refusals import refusal_of
 
-from harness import HarnessError
 from harness.plugin_system.component import build, described
 from harness.plugin_system.registry import load_registry
 from harness.results import publishing
@@ -39,7 +38,12 @@ def built_by(toy_registry):
 
 
 def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(built_by, tmp_path):
-    several = [built_by("shuffle"), built_by("twice"), cell(PROBLEMS, "shuffle"), failed_cell("short", "it ended")]
+    several = [
+        built_by("shuffle") | {"from": "0f3a"},
+        built_by("twice"),
+        cell(PROBLEMS, "shuffle"),
+        failed_cell("short", "it ended"),
+    ]
     paths = keep(tmp_path / "cells", *several, built_by("shuffle", seed=1))
     rows = publish([], tmp_path, tmp_path / "results", [TOY])
     assert sorted(row["file"] for row in rows) == sorted(
@@ -52,6 +56,8 @@ def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(built_by, tm
     assert older == "not tried: another version of it is installed here"
     assert len(list((tmp_path / "results" / "conformance").iterdir())) == 2
     assert validate([tmp_path / "results"]) == []
+    assert '"from"' in paths[0].read_text()
+    assert '"from"' not in (tmp_path / "results" / "colours" / paths[0].name).read_text()
     assert shown[paths[4].stem] == first
 
 
@@ -96,22 +102,3 @@ def test_a_publish_that_meets_a_bad_cell_leaves_nothing_and_no_task_publishes_ou
     [path] = keep(tmp_path / "hostile" / "cells", cell(PROBLEMS, task="../../gone/x"))
     [row] = publish([], tmp_path / "hostile", tmp_path / "results", [])
     assert row["file"] == str(tmp_path / "results" / ".._.._gone_x" / path.name)
-
-
-def test_a_publish_that_cannot_write_takes_back_what_it_wrote(built_by, quick_kit, tmp_path, monkeypatch):
-    first, _ = sorted(keep(tmp_path / "cells", built_by("shuffle"), built_by("spread")))
-    results, write = tmp_path / "results", publishing.write_atomically
-
-    def full(path, content):
-        if path.parent.name == "conformance" and content:
-            raise HarnessError("store: no space left")
-        write(path, content)
-
-    monkeypatch.setattr(publishing, "write_atomically", full)
-    assert refusal_of(publish, [], tmp_path, results, [TOY]) == "store: no space left"
-    assert not results.exists()
-    (results / "colours").mkdir(parents=True)
-    (results / "colours" / first.name).write_text("as it was")
-    refusal_of(publish, [], tmp_path, results, [TOY])
-    assert (results / "colours" / first.name).read_text() == "as it was"
-    assert [path.name for path in results.rglob("*")] == ["colours", first.name]

@@ -1,4 +1,4 @@
-"""A child and all that descends from it ends with it; and the hub (`hub_access.py`) is switched off and on again."""
+"""A child and all that descends from it ends with it: late, left behind, interrupted, or when its owner is killed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.processes import wait_for, wait_until_ended
+from support.answering import echo
+from support.processes import descendants, wait_for, wait_until_ended
 
-from harness.system.children import run_child, run_owned
-from harness.system.hub_access import hub_is_out_of_reach, hub_offline
+from harness import HarnessError
+from harness.system.children import Lost, Warden, Wardens, limited, run_child
 
 # A child that starts a server in a session of its own, which starts another and ignores SIGTERM.
 FAMILY = """
@@ -40,9 +41,39 @@ def log(tmp_path):
     return path
 
 
+@pytest.fixture
+def warden():
+    with Warden() as warden:
+        yield warden
+
+
 def pids(log: Path) -> list[int]:
     lines = [line.split()[1:] for line in log.read_text().splitlines() if line.startswith("pids")]
     return [int(pid) for line in lines for pid in line]
+
+
+# A function with a limit of time.
+
+
+def test_calls_share_a_process_and_a_failure_is_one_line():
+    pid = limited(echo, "pid", 100)
+    assert pid != os.getpid()
+    assert limited(echo, [1, None], 100) == [1, None]
+    with pytest.raises(HarnessError, match="ValueError: no ink left"):
+        limited(echo, "raise", 100)
+    assert limited(echo, "pid", 100) == pid
+
+
+def test_a_late_call_is_ended_with_all_that_it_started_and_the_next_has_a_new_process(tmp_path):
+    with pytest.raises(TimeoutError):
+        limited(echo, tmp_path / "pids", 2)
+    wait_until_ended(map(int, (tmp_path / "pids").read_text().split()), END_S)
+    with pytest.raises(EOFError):
+        limited(echo, "die", 100)
+    assert limited(echo, "again", 100) == "again"
+
+
+# A command.
 
 
 def test_what_a_child_leaves_running_is_ended_and_what_was_there_before_is_not(tmp_path, log):
@@ -71,24 +102,55 @@ def test_an_interrupt_ends_the_child_and_its_family(tmp_path, log):
     wait_until_ended(pids(log), END_S)
 
 
-@pytest.mark.parametrize("run", [run_child, run_owned])
-def test_the_status_of_a_child_is_returned_and_its_output_appended(log, run):
+def test_the_status_of_a_child_is_returned_and_its_output_appended(log):
     log.write_text("before\n")
     script = "import os, sys; print(os.environ['WORD'], flush=True); print('err', file=sys.stderr); sys.exit(7)"
-    assert run([sys.executable, "-c", script], {"WORD": "given"}, log) == 7
+    assert run_child([sys.executable, "-c", script], {"WORD": "given"}, log) == 7
     assert log.read_text() == "before\ngiven\nerr\n"
-    assert run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], {}, log) == -signal.SIGKILL
+    assert run_child([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], {}, log) == -signal.SIGKILL
     with pytest.raises(FileNotFoundError):
-        run([str(log.with_name("absent"))], {}, log)
+        run_child([str(log.with_name("absent"))], {}, log)
+
+
+def test_status_and_the_end_of_the_output_come_back_and_the_warden_goes_on(warden):
+    script = "import sys; print('out'); sys.exit(print('no', file=sys.stderr) or 3)"
+    ended = warden.run([sys.executable, "-S", "-c", script])
+    assert (ended.status, ended.out, ended.err) == (3, "out\n", "no\n")
+    assert warden.run(["sh", "-c", "kill -9 $$"]).status == -signal.SIGKILL
+    out = warden.run(["sh", "-c", "head -c 9000000 /dev/zero; echo end"]).out
+    assert (len(out), out[-5:]) == (1 << 20, "\0end\n")
+    for command in (["no-such-program"], ["echo", "a\0b"]):
+        with pytest.raises(OSError, match=r"No such file|null byte"):
+            warden.run(command)
+    assert warden.run(["true"]).status == 0
+
+
+def test_a_command_whose_time_is_up_leaves_no_process(warden, tmp_path, log):
+    command = [sys.executable, "-c", FAMILY, str(tmp_path / "never")]
+    assert warden.run(command, log=log, limit_s=1.5, grace_s=0.5).status is None
+    wait_until_ended(pids(log), END_S)
+
+
+def test_wardens_are_kept_for_the_next_command_and_closed_together():
+    wardens = Wardens()
+    with wardens.one() as first:
+        assert first.run(["true"]).status == 0
+        with wardens.one() as other:
+            assert other is not first
+    with wardens.one() as again:
+        assert again in (first, other)
+        wardens.close()
+        with pytest.raises(Lost):
+            again.run(["true"])
+    assert not first.folder.exists()
 
 
 OWNER = """
 import sys
 from pathlib import Path
 from harness.system import children
-children.WARDEN_S = 0.5
 command = [sys.executable, "-c", sys.argv[1], sys.argv[2]]
-print(children.run_owned(command, {}, Path(sys.argv[3]), grace_s=0.5), flush=True)
+print(children.run_child(command, {}, Path(sys.argv[3]), grace_s=0.5), flush=True)
 """
 
 
@@ -96,37 +158,25 @@ print(children.run_owned(command, {}, Path(sys.argv[3]), grace_s=0.5), flush=Tru
 def owner(tmp_path, log):
     """A process that owns the family, once that is complete."""
     line = [sys.executable, "-c", OWNER, FAMILY, tmp_path / "stop", log]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)}
+    ) as process:
         wait_for(lambda: len(pids(log)) == 4 or process.poll() is not None, what="the family")
         assert process.poll() is None
         yield process
         process.kill()
 
 
-def test_an_owner_that_is_killed_takes_the_child_and_its_family_along(owner, log):
-    owner.kill()
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_an_owner_that_is_killed_takes_the_child_and_its_family_along(owner, log, number):
+    everyone = [*descendants(owner.pid), *pids(log)]
+    [folder] = [
+        Path(word) for word in Path(f"/proc/{everyone[0]}/cmdline").read_text().split("\0") if "harness-" in word
+    ]
+    assert folder.exists()
+    owner.send_signal(number)
     owner.wait()
-    wait_until_ended(pids(log), END_S)
-
-
-def test_a_killed_warden_takes_the_child_and_its_family_along(owner, log):
-    [warden] = map(int, Path(f"/proc/{owner.pid}/task/{owner.pid}/children").read_text().split())
-    os.kill(warden, signal.SIGKILL)
-    assert owner.stdout.read() == f"{-signal.SIGKILL}\n"
-    wait_until_ended(pids(log), END_S)
-
-
-def test_while_the_hub_is_off_nothing_is_fetched_and_afterwards_all_is_as_before(monkeypatch):
-    from huggingface_hub import constants
-
-    for before in (None, "0"):
-        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-        if before:
-            monkeypatch.setenv("HF_HUB_OFFLINE", before)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        with hub_offline():
-            assert constants.HF_HUB_OFFLINE
-            assert hub_is_out_of_reach()
-            assert os.environ["HF_HUB_OFFLINE"] == "1"
-        assert not constants.HF_HUB_OFFLINE
-        assert os.environ.get("HF_HUB_OFFLINE") == before
+    wait_until_ended(everyone, END_S)
+    assert not folder.exists()

@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 
 from harness.system import progress as module
-from harness.system.activity import current, doing
-from harness.system.progress import BarStage, Progress
+from harness.system.progress import Progress, Stage, bar_of, clock, doing, rate
 
 
 @pytest.fixture
@@ -33,8 +32,8 @@ def test_lines_come_by_the_clock_even_if_nothing_is_reported(out):
     with Progress(out).stage("sample", 48, "responses", most_tokens=10) as stage:
         with doing("loading model m"):
             until(out, "sample: 0/48 responses, loading model m, 0:00:00 so far")
-        stage.tokens(0)
         until(out, "sample: 0/48 responses, 0:00:00 so far")
+        stage.tokens(0)
         stage.tokens(5)
         until(out, "sample: 0/48 responses, 5 tokens, ", " tokens/s, at most 0:00:")
         stage.note = lambda: "0.12 of 5.00 USD"
@@ -52,7 +51,6 @@ def test_work_without_a_count_is_named_and_the_innermost_name_counts(out):
         until(out, "timing a probe ...\n", "timing a probe ... 0:00:00 so far\n")
         with doing("loading model m"):
             until(out, "loading model m ...\n")
-    assert current() is None
 
 
 def test_a_stage_inside_a_wait_shows_itself_alone(out):
@@ -83,33 +81,69 @@ def test_a_line_that_cannot_be_printed_does_not_break_the_work(out, monkeypatch)
             time.sleep(0.01)
 
 
-@pytest.mark.parametrize("most_tokens", [0, 100])
-def test_the_time_left_agrees_with_the_count_beside_it(most_tokens, monkeypatch):
+def test_durations_are_hours_minutes_seconds_and_a_slow_rate_is_told_in_minutes_or_hours():
+    table = {-3: "0:00:00", 59.6: "0:01:00", 80: "0:01:20", 7199: "1:59:59", 360_000: "100:00:00"}
+    assert {seconds: clock(seconds) for seconds in table} == table
+    table = {1234.5: "1,234/s", 12.3: "12/s", 1.23: "1.2/s", 0.5: "30/min", 0.02: "1.2/min", 0.001: "3.6/h"}
+    assert {per_s: rate(per_s) for per_s in table} == table
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """A clock that stands still, in a list."""
     now = [1000.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    console = Console(file=io.StringIO(), width=120, force_terminal=True)
-    stage, shown = BarStage("sample", 100, "responses", most_tokens, console), {}
-    [_, _, _, column] = stage.bars.columns
-    for done, seconds in ((1, 60), (99, 1), (100, 1)):  # all but the first are done at once, as by a chunk of an engine
-        now[0] += seconds
-        if most_tokens:
-            stage.tokens(10 * (done - stage.done))
-        stage.advance(done - stage.done)
-        shown[done] = column.render(stage.bars.tasks[0]).plain
-    assert shown[1].endswith(" left")
-    assert shown[99].endswith("about 0:00:01 left")
-    assert shown[100].startswith("100/100 responses")
-    assert shown[100].endswith("0:01:02 so far")
+    return now
+
+
+def test_without_tokens_the_rest_takes_as_long_as_what_is_done(now):
+    stage = Stage("embed", 10, "responses")
+    now[0] += 5
+    assert stage.state() == ["0/10 responses", "0:00:05 so far"]
+    stage.advance(2)
+    now[0] += 5
+    assert stage.state() == ["2/10 responses", "12/min", "about 0:00:40 left"]
+    resumed = Stage("embed", 10, "responses")
+    resumed.done = 8
+    now[0] += 5
+    assert resumed.state() == ["8/10 responses", "0:00:05 so far"]
+    resumed.advance()
+    assert resumed.state()[-1] == "about 0:00:05 left"
+    resumed.advance()
+    assert resumed.state()[-1] == "0:00:05 so far"
+
+
+def test_the_time_left_of_sampling_begins_as_a_bound_and_comes_near_to_the_truth(now):
+    stage, rest, seen = Stage("sample", 40, "responses", 100), [30, 50, 70, 90] * 10, []
+    now[0] += 60  # loading
+    stage.tokens(0)
+    active, began = [rest.pop(0) for _ in range(4)], now[0]
+    while active:
+        now[0] += 1
+        stage.tokens(len(active))
+        active = [length - 1 for length in active]
+        stage.advance(active.count(0))
+        active = [length for length in active if length]
+        active += [rest.pop(0) for _ in range(min(4 - len(active), len(rest)))]
+        seen.append((now[0] - began, stage.state()[-1]))
+    assert seen[0][1] == "at most 0:16:39 left"
+    really = seen[-1][0]
+    for at, line in seen[len(seen) // 2 : -1]:
+        word, left, _ = line.split()[0], line.split()[1], line
+        hours, minutes, seconds = map(int, left.split(":"))
+        assert (word, hours) == ("about", 0)
+        assert abs(60 * minutes + seconds - (really - at)) < 0.3 * (really - at) + 30
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_bar_shows_as_much_as_fits_the_terminal(width):
-    stage = BarStage("sample", 1_000, "responses", 100, Console(file=io.StringIO(), width=width, force_terminal=True))
+    stage = Stage("sample", 1_000, "responses", 100)
     stage.tokens(0)
     stage.tokens(5_120)
     stage.advance(12)
     shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
-    shown.print(stage.bars.make_tasks_table(stage.bars.tasks))
+    bar = bar_of(stage, shown)
+    shown.print(bar.make_tasks_table(bar.tasks))
     [line] = shown.file.getvalue().splitlines()
     assert len(line) <= width
     assert "12/1,000 responses" in line

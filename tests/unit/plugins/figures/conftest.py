@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from support.paths import TOY
 
-from harness.jobs import grid, pipeline
+from harness.jobs import grid
+from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 

@@ -17,6 +17,7 @@ from support.figure_cells import (
 )
 
 from harness.results import cells as stored
+from harness.results.rows import row as row_of_cell
 from harness_plugins.figures import curves, style
 
 
@@ -91,7 +92,7 @@ def test_representations_shows_curves_and_calls_of_every_embedder(cells):
         else:
             random = statistics.fmean(map(expected_calls, cell["problems"]))
             assert row["calls"] == close(statistics.fmean(map(mean_calls, cell["problems"])))
-            low, high = stored.row(cell).to_json()["improvement_ci"]
+            low, high = row_of_cell(cell).to_json()["improvement_ci"]
             assert (row["calls_low"], row["calls_high"]) == (close(random / high), close(random / low))
     calls = {row["series"]: row["calls"] for row in rows if row["measure"] == "samples-to-correct"}
     assert list(calls) == [curves.RANDOM, "hidden-mean", "letters"]

@@ -25,9 +25,9 @@ def pools(cells, tmp_path):
             cell["labels"]["trials"] = cell["inputs"]["ranking"]["trials"] = 2
             for place, entry in enumerate(cell["problems"]):
                 ranks = [place % 5 + late + 1, late + 3] if place else [101, 101]
-                for part in ("routes", "maj_at_k", "best_of_k", "orders"):
-                    entry.pop(part, None)
-                entry |= {"n": 100, "c": place * 7 % 61, "ranks": ranks}
+                entry.pop("maj_at_k", None)
+                c = place * 7 % 61
+                entry |= {"n": 100, "c": c, "ranks": ranks, "routes": {"-": c} if c else {}, "best_of_k": {}}
                 entry["orders"] = [[*range(rank)] for rank in ranks] if place else []
             if name != "alone" or model == "crow":
                 stored.write(tmp_path, cell)

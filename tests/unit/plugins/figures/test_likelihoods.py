@@ -9,8 +9,10 @@ import pytest
 from support.figure_cells import cell_of, close, refused, rows_of
 from support.json_lines import write_json_lines
 from support.paths import TOY
+from support.stores import files_of
 
-from harness.store import shards
+from harness.columns.store import filed, read, stem_of
+from harness.system.files import write_parts
 from harness_plugins.figures import likelihoods
 
 
@@ -27,9 +29,10 @@ def check_histogram(rows, indices, n=16):
 
 def test_all_responses_first_picks_beyond_the_first_correct_and_correct_ones_are_counted(figure_store, cells):
     labels, correct, groups = {"model": "parrot", "sampler": "vanilla", "selector": "likely"}, [], defaultdict(list)
-    inputs = cell_of(cells, **labels)["inputs"]
-    for path in sorted((figure_store / "verdict" / inputs["verdict"]["key"]).glob("*.parquet")):
-        correct += [i for i, verdict in enumerate(shards.read_verdicts(path)) if verdict == "correct"]
+    pool = cell_of(cells, **labels)["inputs"]["pool"]["key"]
+    for path in files_of(figure_store, "verdicts"):
+        if pool in str(path):
+            correct += [i for i, status in enumerate(read(path)["status"].to_pylist()) if status == "correct"]
     for row in rows_of("likelihoods", cells, k=3, store=figure_store, **labels):
         groups[row["group"]].append(row)
     assert list(groups) == ["all responses", "first 3 picks", "correct responses"]
@@ -70,14 +73,16 @@ def test_what_the_store_lacks_or_holds_otherwise_is_said(toy, harness, tmp_path)
     line = refused("likelihoods", folder, selector="head", **options)
     assert line == "selector 'head' chooses sets, not an order: it has no first picks"
     elsewhere = refused("likelihoods", folder, store=tmp_path / "else")
-    assert elsewhere.startswith(f"store {tmp_path}/else does not hold the pool of cell")
-    for path in (root / "embedding").rglob("*.safetensors"):
-        shards.write_vectors(path, shards.read_vectors(path)[::-1])
+    assert elsewhere.startswith(f"store {tmp_path}/else holds 0 of the 6 problems of cell")
+    for path in files_of(root, "vectors"):
+        turned, content = filed(path.parent, stem_of(path), read(path)[::-1].copy())
+        path.unlink()
+        write_parts(turned, content)
     notes = []
     rows_of("likelihoods", folder, say=notes.append, **options)
     what = r"cell \w+: on \d problems this machine's picks differ from the cell's; its own are drawn"
     assert re.fullmatch(what, notes[0])
-    next((root / "pool").rglob("*.parquet")).unlink()
+    files_of(root, "responses")[0].unlink()
     assert "holds 5 of the 6 problems of cell" in refused("likelihoods", folder, **options)
     pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["a"], "correct": [True]}])
     harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "given")

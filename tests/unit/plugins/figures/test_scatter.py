@@ -6,6 +6,7 @@ import pytest
 from support.figure_cells import cell_of, close, exact_pass, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
+from harness.results.rows import row as row_of_cell
 from harness_plugins.figures import scatter, style
 
 VANILLA = {"sampler": "vanilla", "embedder": "hidden-mean"}
@@ -20,7 +21,7 @@ def test_scatter_shows_both_means_and_models_the_calls_saved_from_the_weakest_wi
         point = next(point for point in rows if point["model"] == row["model"])
         cell = cell_of(cells, model=row["model"], selector="spread", **VANILLA)
         selected, random = (statistics.fmean(map(f, cell["problems"])) for f in (mean_calls, expected_calls))
-        low, high = stored.row(cell).to_json()["improvement_ci"]
+        low, high = row_of_cell(cell).to_json()["improvement_ci"]
         assert point["cell"] == stored.key_of(cell)
         assert (point["random"], point["n"], point["problems"]) == (close(random), 16, 23)
         assert point["selected"] == close(selected)

@@ -23,9 +23,10 @@ def pools(cells, tmp_path):
             cell["labels"]["trials"] = cell["inputs"]["ranking"]["trials"] = 1
             for place, problem in enumerate(cell["problems"]):
                 rank = place % 5 + late + 1
-                for part in ("routes", "maj_at_k", "best_of_k", "orders"):
-                    problem.pop(part, None)
-                problem |= {"n": 100, "c": place * 7 % most + 1, "ranks": [rank], "orders": [[*range(rank)]]}
+                problem.pop("maj_at_k", None)
+                c = place * 7 % most + 1
+                problem |= {"n": 100, "c": c, "ranks": [rank], "orders": [[*range(rank)]]}
+                problem |= {"routes": {"-": c}, "best_of_k": {}}
             if name != "alone" or model == "crow":
                 stored.write(tmp_path, cell)
     return tmp_path

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.paths import TOY
 from support.report_page import pool_file
+from support.stores import files_of
 
 from harness import Pool
 from harness_plugins.report import browsing, writing
@@ -63,13 +64,13 @@ def test_the_problems_of_a_large_run_are_a_seeded_sample_even_over_hardness():
     assert [entry for entry in sampled(entries, 100, "seed", {other["id"]}) if entry not in chosen] == [other]
 
 
-def test_a_problem_that_lost_a_shard_is_left_out_and_without_the_responses_the_table_alone_is_shown(report, copied):
-    for name, kind, suffix in (("2", "verdict", "parquet"), ("4", "ranking", "json")):
-        next((copied / kind).glob(f"*/test_{name}*.{suffix}")).unlink()
+def test_a_problem_that_lost_a_file_is_left_out_and_without_the_responses_the_table_alone_is_shown(report, copied):
+    for name, kind in (("2", "verdicts"), ("4", "orders")):
+        next(path for path in files_of(copied, kind) if path.name.startswith(f"test_{name}")).unlink()
     data = report()
     assert sorted(problem["id"] for problem in data["problems"]) == [f"test/{i}" for i in (0, 1, 3, 5)]
     assert data["browsing"]["note"] == "2 problems have no responses in the store."
-    shutil.rmtree(copied / "pool")
+    shutil.rmtree(files_of(copied, "responses")[0].parents[1])
     data = report()
     assert data["problems"] == []
     assert "not in the store" in data["browsing"]["note"]

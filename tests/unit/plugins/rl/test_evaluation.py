@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from support.counting_trainer import Counting
 from support.refusals import refusal_of
+from support.stores import files_of
 from support.training_runs import COUNTING, counted_run
 
 from harness import Problem
+from harness.columns.responses import responses_of
+from harness.columns.store import read as read_rows
 from harness.jobs.price import Outlook
 from harness.scoring import efficiency
 from harness.scoring.metrics import random_pass_at_k
-from harness.store import shards
 from harness.system.progress import Progress
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import tables
@@ -72,8 +74,8 @@ def test_a_step_by_request_has_its_own_dev_pass_at_1(evaluated):
 def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):
     request, evaluation = evaluated
     initial, trained, _ = evaluation["policies"]
-    files = [path for path in request.store.rglob("*.parquet") if initial["pool"] in str(path)]
-    pools = [shards.read_responses(path) for path in files]
+    files = [path for path in files_of(request.store, "responses") if initial["pool"] in str(path)]
+    pools = [responses_of(read_rows(path)) for path in files]
     expected = sorted(pool.logprobs[0] / pool.lengths[0] for pool in pools)  # as it was sampled by that model itself
     assert sorted(initial["likelihoods"]) == pytest.approx(expected, abs=1e-4)
     assert len(expected) == 4

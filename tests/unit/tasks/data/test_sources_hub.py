@@ -111,7 +111,7 @@ def test_without_the_hub_the_line_names_dataset_revision_and_file(endpoint, tmp_
 
 
 def test_a_hub_that_does_not_answer_and_a_name_without_a_server_are_out_of_reach(endpoint, monkeypatch):
-    monkeypatch.setattr("harness.system.hub_access.ANSWER_S", 0.3)
+    monkeypatch.setattr("harness.system.extras.HUB_ANSWER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for address in (f"http://127.0.0.1:{silent.getsockname()[1]}", "https://hub.invalid"):
             endpoint(address)

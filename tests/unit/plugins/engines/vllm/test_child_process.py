@@ -1,18 +1,14 @@
-"""The processes of vLLM: what starts them, ends them, and sweeps up what is left. A script stands in for vLLM."""
+"""The processes of vLLM: what starts them and ends them. A script stands in for vLLM."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.processes import alive, wait_for, wait_until_ended
+from support.processes import wait_for, wait_until_ended
 
-from harness_plugins.engines.vllm import leftovers
 from harness_plugins.engines.vllm.child_process import ChildProcess, Died, Refusal, Refused
 
 HANGS_S = 60.0
@@ -42,14 +38,6 @@ while (message := receive(link)) is not None:
 """
 
 
-@pytest.fixture
-def home(monkeypatch, tmp_path):
-    place = tmp_path / "home"
-    place.mkdir()
-    monkeypatch.setattr(leftovers, "home", lambda: place)
-    return place
-
-
 def stand_in(tmp_path: Path, then: str) -> Path:
     """An interpreter that runs something else than vLLM."""
     script = tmp_path / "script.py"
@@ -73,7 +61,7 @@ def kept_log(failure) -> Path:
     return Path(str(failure.value).rpartition("its log is ")[2])
 
 
-def test_a_child_answers_and_is_ended_with_all_its_processes_and_files(home, tmp_path):
+def test_a_child_answers_and_is_ended_with_all_its_processes_and_files(tmp_path):
     child = ChildProcess(stand_in(tmp_path, ANSWERS), {}, {})
     pids = printed_pids(child.folder / "log.txt")
     assert (child.pid, child.fault, child.version, child.runner) == (pids[0], "no states", "vllm 0", "V2")
@@ -87,10 +75,10 @@ def test_a_child_answers_and_is_ended_with_all_its_processes_and_files(home, tmp
     next(child.ask({"do": "echo"}, arrays))  # whoever stops early ends it
     assert child.ended
     wait_until_ended(pids, HANGS_S)
-    assert not list(home.iterdir())
+    assert not child.folder.exists()
 
 
-def test_a_child_that_fails_is_ended_and_its_log_kept(home, tmp_path):
+def test_a_child_that_fails_is_ended_and_its_log_kept(tmp_path):
     for request, failure, line in (
         ({"do": "die"}, Died, "the process was ended by SIGKILL"),
         ({"do": "failed", "why": "RuntimeError: EngineDeadError"}, Died, "RuntimeError: EngineDeadError"),
@@ -102,35 +90,5 @@ def test_a_child_that_fails_is_ended_and_its_log_kept(home, tmp_path):
             list(child.ask(request, {}))
         assert child.ended
         assert kept_log(caught).read_text().startswith("pids")
+        kept_log(caught).unlink()
         wait_until_ended(pids, HANGS_S)
-
-
-def started(out: Path) -> subprocess.Popen[bytes]:
-    with out.open("wb") as file:
-        script = STAND_IN.replace("{then}", "time.sleep(600)")
-        return subprocess.Popen([sys.executable, "-c", script], stdout=file, start_new_session=True)
-
-
-def test_what_a_killed_owner_and_warden_left_is_swept_at_the_next_start(home, tmp_path):
-    left, other = (started(tmp_path / name) for name in ("left", "other"))
-    try:
-        family, strangers = printed_pids(tmp_path / "left"), printed_pids(tmp_path / "other")
-        dead = subprocess.Popen([sys.executable, "-c", ""])
-        known = {"owner": [dead.pid, leftovers.began(dead.pid)], "child": [left.pid, leftovers.began(left.pid)]}
-        dead.wait()
-        for name, record in {
-            "dead": known,
-            "living": {"owner": [os.getpid(), leftovers.began(os.getpid())], "child": [other.pid, 1]},
-            "reused": {**known, "child": [other.pid, leftovers.began(other.pid) - 5]},  # another's number by now
-        }.items():
-            (home / name).mkdir()
-            (home / name / leftovers.RECORD).write_text(json.dumps(record))
-        assert sorted(leftovers.sweep(home)) == sorted(family)
-        left.wait()
-        wait_until_ended(family, HANGS_S)
-        assert all(map(alive, strangers))
-        assert [path.name for path in home.iterdir()] == ["living"]
-    finally:
-        for process in (left, other):
-            leftovers.end_session(process.pid, leftovers.began(process.pid))
-            process.wait()

@@ -5,8 +5,7 @@ from support.refusals import refusal_of
 
 from harness_plugins.engines.vllm import environment as environments
 from harness_plugins.engines.vllm.environment import Environment
-from harness_plugins.engines.vllm.failures import reason
-from harness_plugins.engines.vllm.warden import KILLED
+from harness_plugins.engines.vllm.failures import KILLED, reason
 
 RAISED = "RuntimeError: Engine core initialization failed. See root cause above."
 QUANTIZED = "this vLLM does not read the model's quantized weights here: "

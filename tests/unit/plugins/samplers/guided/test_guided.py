@@ -12,8 +12,7 @@ from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_r
 
 from harness import Sampler
 from harness.jobs.options import RunConfig
-from harness.jobs.plan import Sampling, make_plan
-from harness.plugin_system.component import Spec
+from harness.jobs.plan import make_plan
 from harness.records import SampleRequest
 from harness.system.progress import Progress
 from harness_plugins.engines.transformers.engine import Transformers
@@ -120,17 +119,21 @@ def test_models_in_sixteen_bits_are_steered_too(engines):
         assert responses.states["mean"].dtype == np.float32
 
 
-def test_a_run_takes_as_many_problems_together_as_fill_a_batch_with_a_response_each():
-    engine = Transformers(batch=256)
-    for n in (16, 1024):
-        assert Sampling(engine, RepExpGuided(), Spec("repexp-guided"), n, 8).problems_per_call(n) == 16
-    assert Sampling(engine, RepExpGuided(beta=0), Spec("repexp-guided"), 1024, 8).problems_per_call(1024) == 1
+def planned(store, sampler, **options):
+    """The column of responses of a run."""
+    config = RunConfig(task="game24", selectors=("uniform",), sampler=sampler, store=store, **options)
+    return make_plan(config, Progress()).responses
+
+
+def test_a_run_takes_as_many_problems_together_as_fill_a_batch_with_a_response_each(tmp_path):
+    engine = "transformers:batch=256"
+    assert [planned(tmp_path, "repexp-guided", n=n, engine=engine).together for n in (16, 1024)] == [16, 16]
+    assert planned(tmp_path, "repexp-guided:beta=0", n=1024, engine=engine).together == 1
 
 
 def test_the_key_of_a_pool_names_a_sampler_that_steers(tmp_path):
     def sampler(spec):
-        config = RunConfig(task="game24", selectors=("uniform",), sampler=spec, store=tmp_path)
-        return make_plan(config, Progress()).work.pool.inputs["sampler"]
+        return planned(tmp_path, spec).described["sampler"]
 
     steers = sampler("repexp-guided:lam=0.2")
     assert (steers["name"], steers["lam"]) == ("repexp-guided", 0.2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.cells import cell, entry, keyed, subset_entry
 
-from harness.results import cells, seed_groups
+from harness.results import cells, rows
 from harness.scoring import stats
 
 # Ranks of three seeds, on problems of which the last is solvable with the first seed alone.
@@ -21,20 +21,20 @@ THREE = [of_seed(seed) for seed in range(3)]
 
 
 def groups(*several):
-    return seed_groups.rows_of(keyed(*several))
+    return rows.rows_of(keyed(*several))
 
 
 def test_seeds_and_trials_are_averaged_inside_a_problem_before_anything_is_said_of_problems():
     [group] = groups(*THREE)
-    row = seed_groups.row(group)
+    row = rows.row_of(group)
     ranks, c = np.array(RANKS, float), np.array(C)  # (seeds, problems, trials), (seeds, problems)
     ours, random = ranks.mean(axis=(0, 2)), (9 / (c + 1)).mean(axis=0)
     assert (row.problems, row.solvable, row.seeds, row.seed) == (3, 3, [0, 1, 2], None)
     assert row.samples_to_correct == pytest.approx(ours.mean())
     assert row.samples_to_correct_random == pytest.approx(random.mean())
     assert row.improvement == pytest.approx(random.mean() / ours.mean())
-    seed = int(cells.digest(sorted(keyed(*THREE)), 8), 16)
-    assert row.improvement_ci == pytest.approx(stats.ratio_interval(random, ours, seed), rel=1e-5)
+    interval = stats.ratio_interval(random, ours, cells.resampling_seed(*THREE))
+    assert row.improvement_ci == pytest.approx(interval, rel=1e-5)
     solvable = [ours[0], ours[1], 4.0]
     assert row.samples_to_correct_solvable == pytest.approx(np.mean(solvable))
     assert row.improvement_solvable == pytest.approx(np.mean([random[0], random[1], 4.5]) / np.mean(solvable))
@@ -47,16 +47,16 @@ def test_seeds_and_trials_are_averaged_inside_a_problem_before_anything_is_said_
 
 def test_one_seed_is_the_row_of_its_cell():
     [group] = groups(THREE[0])
-    row, alone = seed_groups.row(group).to_json(), cells.row(THREE[0]).to_json()
+    row, alone = rows.row_of(group).to_json(), rows.row(THREE[0]).to_json()
     assert row == alone | {"seeds": [0], "cells": [cells.key_of(THREE[0])]}
 
 
 def test_rankings_of_one_given_pool_by_several_seeds_are_more_trials_on_it():
     shared = [of_seed(0, pool="given"), cell([entry(f"p{i}", [2, 2], C[0][i]) for i in range(3)], seed=1, pool="given")]
     [group] = groups(*shared)
-    outcomes = seed_groups.outcomes(group)
+    outcomes = rows.outcomes(group)
     assert (outcomes.pools, outcomes.ranks.tolist()) == (1, [[1, 3, 2, 2], [2, 6, 2, 2], [4, 4, 2, 2]])
-    assert seed_groups.pools_of(group) == ["given"]
+    assert rows.pools_of(group) == ["given"]
 
 
 def test_unequally_many_rankings_a_pool_are_not_joined():
@@ -72,7 +72,7 @@ def test_a_subset_methods_seeds_are_one_row_too():
         for seed, first in enumerate(([1, 2], [8, 8]))
     ]
     [group] = groups(*several)
-    row = seed_groups.row(group)
+    row = rows.row_of(group)
     assert (row.samples_to_correct, row.pass_at_k["2"], row.pass_at_k["4"]) == (None, 2 / 8, 6 / 8)
     assert row.gain_at_k["2"] == pytest.approx(2 / 8 - row.pass_at_k_random["2"])
 
@@ -100,7 +100,7 @@ def test_conditions_are_joined_and_disputed_grades_counted_once_a_pool():
         return cell([entry("p0", [1], disputed=disputed)], seed=seed, pool=pool) | {"conditions": {"room": [room]}}
 
     several = [made(0, "a", "1", 2), made(1, "a", "1", 2), made(2, "b", "0", None), made(3, "b", "1", None)]
-    row = seed_groups.row(groups(*several)[0])
+    row = rows.row_of(groups(*several)[0])
     assert (row.conditions, row.disputed) == ({"room": ["0", "1"]}, 2)
     unaudited = [made(seed, str(seed), "1", None) for seed in (0, 1)]
-    assert seed_groups.row(groups(*unaudited)[0]).disputed is None
+    assert rows.row_of(groups(*unaudited)[0]).disputed is None

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import t
 from support.cells import cell, entry, keep, keyed, subset_entry
 
-from harness.results.across import across, pool_name
-from harness.results.leaderboard import Gathered, boards
+from harness.results.leaderboard import Gathered, across, boards, pool_name
 
 RNG = np.random.default_rng(5)
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from support.cells import cell, entry, keyed
 
-from harness.results import cells, leaderboard, one_answer, seed_groups
+from harness.results import leaderboard, rows
+from harness.results.columns import answer_remarks
 
 KS = ("1", "2", "4", "8")
 BY_SIZE = dict(zip(KS, (0.25, 0.25, 0.5, 1.0), strict=True))
@@ -21,7 +22,7 @@ def answered(name, majority=BY_SIZE, c=2, **best):
 
 
 def of(*entries, **options):
-    return cells.row(cell(entries, **options))
+    return rows.row(cell(entries, **options))
 
 
 def values(row):
@@ -44,13 +45,6 @@ def test_a_problem_without_answers_counts_nothing_and_one_without_scores_the_ave
     assert values(of(answered("a", None))) == [0.25, None, {}]
 
 
-def test_a_row_with_a_cell_of_an_older_version_has_none_of_them():
-    row = of(answered("a", reward=BY_SIZE), entry("b", [1, 2]))
-    assert values(row) == [None, None, None]
-    assert not set(FIELDS) & set(row.to_json())
-    assert list(one_answer.remarks([row])) == []
-
-
 def test_pools_of_different_sizes_share_the_budgets_that_all_have():
     small = {"maj_at_k": {"1": 0.5, "2": 0.5, "3": 1.0}, "best_of_k": {}}
     row = of(answered("a"), entry("b", [1, 2], 1, n=3, **small))
@@ -61,21 +55,19 @@ def test_each_pool_of_several_seeds_counts_once():
     other = dict.fromkeys(KS, 1.0)
     pools = [cell([answered("a")], seed=0, pool="x"), cell([answered("a", other)], seed=1, pool="y")]
     more = [cell([answered("a")], seed=2, pool="x"), cell([answered("a", other)], seed=3, pool="y")]
-    [group] = seed_groups.rows_of(keyed(*pools, *more))
-    assert seed_groups.row(group).maj_at_k == dict(zip(KS, (0.625, 0.625, 0.75, 1.0), strict=True))
+    [group] = rows.rows_of(keyed(*pools, *more))
+    assert rows.row_of(group).maj_at_k == dict(zip(KS, (0.625, 0.625, 0.75, 1.0), strict=True))
 
 
 def test_the_remark_names_the_budgets_of_the_table_and_which_answer_is_taken():
     row = of(answered("a", reward=BY_SIZE))
     expected = "a random one (avg@k): 25.0; the commonest answer (maj@4): 50.0; the highest reward (best of 4): 50.0"
-    assert list(one_answer.remarks([row])) == [f"one answer taken from k responses, % correct: {expected}"]
-    older = replace(row, avg_at_k=None, maj_at_k=None, best_of_k=None)
-    assert len(list(one_answer.remarks([older, row]))) == 1  # of the first row that has them
-    assert list(one_answer.remarks([of(answered("a", None))])) == []
-    [both] = one_answer.remarks([row, of(answered("a", judge=BY_SIZE))])  # another selector read another score
+    assert list(answer_remarks([row])) == [f"one answer taken from k responses, % correct: {expected}"]
+    assert list(answer_remarks([of(answered("a", None))])) == []
+    [both] = answer_remarks([row, of(answered("a", judge=BY_SIZE))])  # another selector read another score
     assert both.count("(best of 4)") == 2
     tiny = replace(row, maj_at_k={"1": 0.5, "2": 0.75}, best_of_k={})
-    assert next(one_answer.remarks([tiny])).endswith("(maj@2): 75.0")
+    assert next(answer_remarks([tiny])).endswith("(maj@2): 75.0")
 
 
 def test_a_leaderboard_has_them_in_all_its_files():
@@ -93,14 +85,11 @@ def test_a_leaderboard_has_them_in_all_its_files():
 
 
 def test_plots_have_a_curve_of_each():
-    answers = one_answer.of_entries([answered("a", reward=BY_SIZE), answered("b", None)])
+    answers = rows.one_answer([answered("a", reward=BY_SIZE), answered("b", None)])
     curves = answers.curves()
     assert list(curves) == ["avg@k", "maj@k", "best of k by reward"]
     assert curves["avg@k"].tolist() == [[0.25] * 4] * 2
     assert curves["maj@k"].mean(axis=0) == pytest.approx([0.125, 0.125, 0.25, 0.5])
-    assert one_answer.of_entries([answered("a", None)]).curves() == {}
-    several = one_answer.of_cells(
-        [[entry("a", [1, 2])], [answered("a", reward=BY_SIZE)], [answered("a", judge=BY_SIZE)]]
-    )
+    assert rows.one_answer([answered("a", None)]).curves() == {}
+    several = rows.one_answer_of([[answered("a", reward=BY_SIZE)], [answered("a", judge=BY_SIZE)]])
     assert list(several.curves()) == ["avg@k", "maj@k", "best of k by reward", "best of k by judge"]
-    assert one_answer.of_cells([[entry("a", [1, 2])]]) is None
