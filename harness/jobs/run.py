@@ -246,7 +246,7 @@ def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
     inputs: dict[str, dict[str, Any]] = {"pool": _described(pool)}
     if isinstance(pool, Imported):
         inputs["pool"]["task"] = pool.task or None
-    else:
+    elif isinstance(pool, Sampled):
         inputs["pool"]["task"] = {"name": pool.task}
     if config.task:
         inputs["pool"]["revision"] = plan.task.revision
