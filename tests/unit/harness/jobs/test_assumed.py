@@ -5,6 +5,8 @@ from support.paths import TOY
 from support.refusals import refusal_of
 
 from harness.errors import Lacking, NotBegun
+from harness.jobs import price as assumed
+from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_context
 from harness.plugin_system.registry import load_registry

@@ -6,6 +6,7 @@ from support.refusals import wrongly_refused
 from support.stores import cell_of
 
 from harness.jobs import grid
+from harness.jobs.grid import parse_grid
 from harness.jobs.options import RunConfig
 from harness.jobs.price import Preflight
 from harness.plugin_system.registry import Registry

@@ -12,8 +12,8 @@ from support.works import responses_of
 
 from harness import Problem, wrong
 from harness.jobs.options import RunConfig
+from harness.jobs.until_correct import Judge, _require_all
 from harness.results import stopping_times
-from harness.running.until_correct import Judge, _require_all
 from harness.store import shards as store
 
 GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
