@@ -7,7 +7,7 @@ are named. A stored order ends at the first correct response. To continue it, `r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -115,6 +115,16 @@ class StoredPool:
         if folder is None or None in read_from:
             return None
         return self.path(folder, question, [path for path in read_from if path])
+
+
+def list_problems(folder: Path, questions: Iterable[Question], with_prompts: bool = True) -> None:
+    """Write beside a pool which problems it has (`StoredPool.questions`), those that are not listed yet."""
+    every = {}
+    for question in questions:
+        problem, asked, graded = question.problem, question.asked, question.graded
+        text = problem.prompt if with_prompts else ""
+        every[f"{problem.id}\0{asked}\0{graded}"] = [problem.id, text, asked, graded]
+    Memo(folder / "problems.jsonl").filled(list(every), lambda names: [every[name] for name in names])
 
 
 @dataclass(frozen=True)

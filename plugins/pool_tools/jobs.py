@@ -195,6 +195,8 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     if config.pool.exists() and not config.task:
         raise HarnessError(f"pool {config.pool}: say which --task grades it")
     plan = _graded(config, progress)
+    assert plan.verdicts is not None
+    assert plan.audits is not None
     counts: Counter[str] = Counter()
     routes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -274,6 +276,7 @@ def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dic
     `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store.
     """
     plan = _graded(config, progress)
+    assert plan.verdicts is not None
     counts = []
     for question in plan.questions:
         status = plan.store.rows(plan.verdicts, question)["status"].to_pylist()[: plan.n]
