@@ -37,7 +37,7 @@ class HubDataset:
 
     def __init__(self, repo: str, doing: str) -> None:
         from huggingface_hub import HfApi, constants
-        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+        from huggingface_hub.utils import disable_progress_bars
 
         self.repo, self.doing = repo, f"{doing} {repo}"
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII):
