@@ -80,6 +80,8 @@ class Maker:
             try:
                 for column in every:
                     missing = self.store.missing(column, questions)
+                    if column in self._told:  # rows that did not come are asked for once
+                        missing = [each for each in missing if self.store.path(column, each) is None]
                     self._tell(column, questions, missing)
                     if missing:
                         wanted = [other for other in every if column.brings(other)]
