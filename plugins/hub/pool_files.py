@@ -81,10 +81,12 @@ def check_settings(folder: Path) -> None:
 def check_problems(path: Path) -> None:
     """HarnessError unless a list of problems holds what `list_problems` writes."""
     try:
-        every = Memo(path).values
+        memo = Memo(path)
     except Exception as failure:
         raise HarnessError(f"{path.name} is malformed ({type(failure).__name__})") from failure
-    for value in every:
+    if memo.damaged:
+        raise HarnessError(f"{path.name} is damaged: {memo.damaged} of its lines are not what was written")
+    for value in memo.values:
         texts = isinstance(value, list) and len(value) == 4 and all(isinstance(part, str) for part in value)
         if not texts or not all(re.fullmatch("[0-9a-f]{20}", part) for part in value[2:]):
             raise HarnessError(f"{path.name} is malformed: {value!r:.80} is no problem")

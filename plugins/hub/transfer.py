@@ -151,8 +151,9 @@ def _columns(request: Push, pool: StoredPool) -> list[Path]:
 def _problems(pool: StoredPool, with_prompts: bool) -> bytes:
     """The list of the pool's problems; their texts only if they may go."""
     with tempfile.TemporaryDirectory() as folder:
-        list_problems(Path(folder), pool.questions.values(), with_prompts)
-        return (Path(folder) / "problems.jsonl").read_bytes()
+        place = Path(folder) / pool.folder.name  # a line's check is tied to the names of its folder and file
+        list_problems(place, pool.questions.values(), with_prompts)
+        return (place / "problems.jsonl").read_bytes()
 
 
 def _check_prompts(request: Push, pool: StoredPool) -> None:

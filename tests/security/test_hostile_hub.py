@@ -83,6 +83,8 @@ def test_vectors_and_lists_that_no_run_makes_are_refused(repository, refused):
         files = {other: content for other, content in honest.items() if other != path}
         repository.commit(files | {name.as_posix(): b"".join(map(bytes, parts))})
         refused("problem 'test/0'")
+    repository.commit(honest | {f"{pool}/problems.jsonl": b"0123456789abcdef [1, 2]"})
+    refused("problems.jsonl is damaged: 1 of its lines")
     repository.commit(honest | {f"{pool}/problems.jsonl": b""})
     refused("half of a pool: of 6 files of responses nothing says to which problem")
 
