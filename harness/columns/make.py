@@ -59,6 +59,7 @@ class Maker:
         self.store, self.executor, self.progress = store, executor, progress
         self._told: set[Column] = set()
         self._new: set[str] = set()  # ids of problems with rows made by this object
+        self._asked: set[tuple[Column, Question]] = set()  # by this object: rows that do not come are asked for once
 
     @property
     def samples_here(self) -> bool:
@@ -79,7 +80,7 @@ class Maker:
         while True:
             try:
                 for column in every:
-                    missing = self.store.missing(column, questions)
+                    missing = [each for each in self.store.missing(column, questions) if self._is_due(column, each)]
                     self._tell(column, questions, missing)
                     if missing:
                         wanted = [other for other in every if column.brings(other)]
@@ -105,6 +106,10 @@ class Maker:
                 failure.path.unlink(missing_ok=True)
                 self.store.forget()
 
+    def _is_due(self, column: Column, question: Question) -> bool:
+        """Whether the file of a problem is to be made: not, if it is there and this object asked for its other rows."""
+        return (column, question) not in self._asked or self.store.path(column, question) is None
+
     def _tell(self, column: Column, questions: Sequence[Question], missing: Sequence[Question]) -> None:
         lacking = {question.problem.id for question in missing}
         reused = sum(question.problem.id not in lacking | self._new for question in questions)
@@ -112,6 +117,7 @@ class Maker:
             self.progress.say(f"{column.noun}: reused for {reused} of {len(questions)} problems")
         self._told.add(column)
         self._new |= lacking
+        self._asked |= {(column, question) for question in missing}
 
     def _batches(
         self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool
