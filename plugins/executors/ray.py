@@ -1,9 +1,9 @@
 """Executor `ray`: sampling, embedding, grading and ranking on a Ray cluster; it can start one on this machine.
 
-The files are the same bytes as those of `local`: problems go to engines in the same groups, every row has its own random
-stream, and an engine uses the number of threads set on this machine (`OMP_NUM_THREADS`). If a worker is lost, the rest
-of its group is sampled in another batch, and the last bits of states may differ. Workers write files themselves, so all
-nodes must share the folder of --store; each worker checks this before it works. See docs/cluster.md.
+The files are the same bytes as those of `local`: problems go to engines in the same groups, every row has its own
+random stream, and an engine uses the number of threads set on this machine (`OMP_NUM_THREADS`); the batch of a lost
+worker is sampled again whole. Workers write files themselves, so all nodes must share the folder of --store; each
+worker checks this before it works. See docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -366,8 +366,8 @@ class Crew:
             raise HarnessError(f"executor ray: {reason}") from failure
         if index is None and times >= TRIES:
             raise HarnessError(
-                f"executor ray: workers die as they start ({reason}; {lines[-1] if lines else name}): Ray's logs on the "
-                "nodes say why; is diversity-harness installed, and RAY_AUTH_MODE the same, everywhere?"
+                f"executor ray: workers die as they start ({reason}; {lines[-1] if lines else name}): Ray's logs on "
+                "the nodes say why; is diversity-harness installed, and RAY_AUTH_MODE the same, everywhere?"
             ) from failure
         if times >= TRIES:
             raise HarnessError(
