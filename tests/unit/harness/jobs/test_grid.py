@@ -10,7 +10,6 @@ from harness.jobs.grid import parse_grid
 from harness.jobs.options import RunConfig
 from harness.jobs.price import Preflight
 from harness.plugin_system.registry import Registry
-from harness.running.grid import parse_grid
 from harness.system.progress import Progress
 
 WRONG = [
