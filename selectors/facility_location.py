@@ -127,7 +127,8 @@ class FacilityLocation:
             unit = unit_rows(h)
             return symmetric_matrix(len(h), lambda a, b: (1 + unit[a] @ unit[b].T) / 2)
         distance = squared_distances(h)
-        return np.subtract(distance.max(), distance, out=distance)
+        nearness: NDArray[np.float32] = np.subtract(distance.max(), distance, out=distance)
+        return nearness
 
 
 @hookimpl

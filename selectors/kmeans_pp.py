@@ -102,7 +102,8 @@ def _sample_block(nearest: NearestPick, weight: Float64s, size: int, rng: np.ran
     for i in range(size):
         if accepted[i]:
             accepted[i + 1 :] &= ~too_near[i + 1 :, i]
-    return proposed[accepted].tolist()
+    picks: list[int] = proposed[accepted].tolist()
+    return picks
 
 
 def _too_near(nearest: NearestPick, rows: Ints, limit: Float64s) -> NDArray[np.bool_]:

@@ -140,7 +140,8 @@ def whitened(h: Floats) -> Float64s:
     """Return rows (n, d) float64 with mean 0 and deviation 1 in each dimension, clipped; a constant dimension is 0."""
     centred = h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
     deviation = centred.std(axis=0)
-    return np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
+    clipped: Float64s = np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
+    return clipped
 
 
 @hookimpl

@@ -26,7 +26,7 @@ on problems that were not used to choose anything. Its `data` is a file of the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -68,7 +68,7 @@ class DapoMath(MathTask):
     n = 16
     max_tokens = 2048
     owner = "AoPS and others"
-    splits = ("train", "all")
+    splits: ClassVar[Sequence[str]] = ("train", "all")
     paper: ClassVar[Mapping[str, Any]] = {"task": {"fallback": "no"}}
     instruction = INSTRUCTION
     pools_as = "dapo-math"

@@ -111,7 +111,7 @@ class EvalPlus(Task):
         return self.answer_by == "behaviour"
 
     @property
-    def pools_as(self) -> str | None:
+    def pools_as(self) -> str | None:  # type: ignore[override]
         """Return the task's spec without what changes answers only, which changes no response and no verdict."""
         if not self.runs_answers:
             return None

@@ -60,7 +60,7 @@ class Own(Task):
     splits: ClassVar[Sequence[str]] = ("test",)
 
     file: str | None = None
-    grader: Literal["exact", "number", "math", "choice", "regex", "command"] = "exact"
+    grader: Literal["exact", "number", "math", "choice", "regex", "command"] = "exact"  # type: ignore[misc]
     pattern: str | None = None
     command: str | None = None
     tolerance: float = 0.0
@@ -237,8 +237,9 @@ def _messages(row: Row) -> list[Message] | None:
 
 
 def _is_message(message: object) -> bool:
-    is_message = isinstance(message, dict) and isinstance(message.get("content"), str)
-    return is_message and bool(message["content"].strip()) and message.get("role") in ROLES
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+        return False
+    return bool(message["content"].strip()) and message.get("role") in ROLES
 
 
 def _transcript(messages: Sequence[Message]) -> str:

@@ -80,6 +80,9 @@ class Maker:
             try:
                 for column in every:
                     missing = self.store.missing(column, questions)
+                    is_new = column not in self._told
+                    if not is_new:  # rows that did not come are asked for once
+                        missing = [each for each in missing if self.store.path(column, each) is None]
                     self._tell(column, questions, missing)
                     if missing:
                         wanted = [other for other in every if column.brings(other)]
@@ -95,7 +98,8 @@ class Maker:
                             done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
                             for count, _ in zip(counts, done, strict=True):
                                 stage.advance(0 if reports else count)
-                    if remark := column.require_most(self.store, questions):
+                    remark = column.require_most(self.store, questions)
+                    if remark and is_new:
                         self.progress.say(remark)
                 return then()
             except Damaged as failure:

@@ -155,35 +155,34 @@ class Sampled(Column):
         Where only some rows are missing, these are asked for, and put between the others.
         """
         out.require_same()
-        filling = [each for each in todo if each.partly]
-        whole = [each for each in todo if not each.partly]
-        sampled = self._sampled(whole, out) if whole else []
-        if filling:
+        if filling := [each for each in todo if each.partly]:
             kept = [responses_of(each.kept) for each in filling]
             out.report(sum(map(len, kept)))
-            sampled += self._sampled(filling, out, kept)
-        lost = [why for responses in sampled for why in responses.missing.values()]
-        total = len(lost) + sum(map(len, sampled))
-        if len(lost) > LOST * total:
-            raise HarnessError(
-                f"sample: {len(lost)} of {total} responses asked for did not come ({lost[-1]}); what came is kept: "
-                "run the same command again for the rest"
-            )
+            self._sampled(filling, out, kept)
+        if whole := [each for each in todo if not each.partly]:
+            sampled = self._sampled(whole, out)
+            lost = [why for responses in sampled for why in responses.missing.values()]
+            total = len(lost) + sum(map(len, sampled))
+            if len(lost) > LOST * total:
+                raise HarnessError(
+                    f"sample: {len(lost)} of {total} responses asked for did not come ({lost[-1]}); what came is kept: "
+                    "run the same command again for the rest"
+                )
 
     def _sampled(self, todo: Sequence[Todo], out: Out, kept: Sequence[Responses] = ()) -> list[Responses]:
         vectors = [column for column in out.wanted if isinstance(column, Vectors)]
         journals = [out.paid(each.question) for each in todo]
-        done: dict[int, int] = {}
+        done: dict[int, tuple[int, int]] = {}
 
         def keep(j: int, sampled: Responses) -> None:
             whole = filled(kept[j], sampled) if kept else sampled
-            if done.get(j) == len(whole):  # an engine may report a problem twice
+            if done.get(j) == (len(whole), len(whole.states)):  # an engine may report a problem twice,
                 return
-            done[j] = len(whole)
+            done[j] = len(whole), len(whole.states)  # and its states only in the end
             states: dict[Column, Callable[[], Rows]] = {
-                column: functools.partial(column.of_states, sampled.states[column.state], todo[j].problem)
+                column: functools.partial(column.of_states, whole.states[column.state], todo[j].problem)
                 for column in vectors
-                if column.state in sampled.states
+                if column.state in whole.states
             }
             out.keep(todo[j], response_rows(whole), states, partly=bool(whole.missing))
             journals[j].unlink(missing_ok=True)
@@ -233,7 +232,8 @@ def filled(kept: Responses, arrived: Responses) -> Responses:
     present = [row for row in range(len(kept) + len(kept.missing)) if row not in kept.missing]
     order = np.argsort([*present, *new], kind="stable")
     texts, finish = [*kept.texts, *arrived.texts], [*kept.finish, *arrived.finish]
-    ids = [*kept.token_ids, *arrived.token_ids] if kept.token_ids and arrived.token_ids else None
+    known = kept.token_ids is not None and arrived.token_ids is not None
+    ids = [*(kept.token_ids or ()), *(arrived.token_ids or ())] if known else None
     return replace(
         arrived,
         texts=[texts[at] for at in order],

@@ -302,18 +302,22 @@ def _sweep(folder: Path) -> None:
 class Memo:
     """A dictionary on disk, from the hash of what a value depends on to the value (JSON): lines that are only added.
 
-    A line that a killed process wrote in part, a damaged one, or one of another file counts as missing.
+    A line that a killed process wrote in part, a damaged one, or one of another file counts as missing; `damaged` says
+    how many there are.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: dict[str, Any] = {}
+        self.damaged = 0
         with disk_errors(path):
             lines = path.read_bytes().split(b"\n") if path.exists() else []
         for line in lines:
             check, _, rest = line.partition(b" ")
             if check == self._check(rest):
                 self._known.update([json.loads(rest)])
+            elif line:
+                self.damaged += 1
 
     @property
     def values(self) -> list[Any]:

@@ -7,12 +7,12 @@ are named. A stored order ends at the first correct response. To continue it, `r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from harness.records import Floats, Pool, Problem, Responses
 from harness.system.hashing import digest, readable, storable
 from harness.system.json_text import read as read_json
 
-from .column import Question
+from .column import Column, Question
 from .orders import one_thread, pool_of, ranking_rng, waiting_named
 from .responses import responses_of, scores_of
 from .store import Memo, Store, about, read, sum_of
@@ -115,6 +115,49 @@ class StoredPool:
         if folder is None or None in read_from:
             return None
         return self.path(folder, question, [path for path in read_from if path])
+
+
+def list_problems(folder: Path, questions: Iterable[Question], with_prompts: bool = True) -> None:
+    """Write beside a pool which problems it has (`StoredPool.questions`), those that are not listed yet."""
+    every = {}
+    for question in questions:
+        problem, asked, graded = question.problem, question.asked, question.graded
+        text = problem.prompt if with_prompts else ""
+        every[f"{problem.id}\0{asked}\0{graded}"] = [problem.id, text, asked, graded]
+    Memo(folder / "problems.jsonl").filled(list(every), lambda names: [every[name] for name in names])
+
+
+@dataclass(frozen=True)
+class StoredResponses(Column):
+    """The responses of a pool in a store, whatever made them: what grades or scores them reads this column."""
+
+    kind: ClassVar[str] = "responses"
+    verb: ClassVar[str] = "sample"
+    noun: ClassVar[str] = ""
+    is_costly: ClassVar[bool] = True
+
+    at: Path  # the pool's folder
+
+    @cached_property
+    def key(self) -> str:
+        """The pool's key."""
+        return self.at.name.rpartition(".")[2]
+
+    @cached_property
+    def folder(self) -> str:
+        """The folder of its responses."""
+        responses = StoredPool(self.at).column("responses")
+        assert responses is not None
+        return responses.name
+
+    @cached_property
+    def pool_name(self) -> str:
+        """The pool's folder."""
+        return self.at.name
+
+    def part(self, question: Question) -> Any:
+        """What the model saw."""
+        return question.asked
 
 
 @dataclass(frozen=True)

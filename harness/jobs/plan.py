@@ -17,6 +17,7 @@ from harness.columns.orders import Choices, Orders
 from harness.columns.part import Part, forget, registry
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Store, count_rows
+from harness.columns.stored import StoredResponses
 from harness.columns.vectors import OwnVectors, Scores, Vectors
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
 from harness.contracts import Charges, Engine, Executor, Identified, NamesWeights, NeedsLibraries
@@ -92,7 +93,7 @@ class Plan:
     context: Context
     task: Task
     questions: Sequence[Question]
-    responses: Sampled | Imported
+    responses: Sampled | Imported | StoredResponses
     verdicts: Column | None
     vectors: Vectors | OwnVectors | None
     scores: Scores | None
@@ -216,7 +217,7 @@ def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], 
 def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
     """The plan of a run; HarnessError if the config cannot be carried out, with all that is missing.
 
-    Without `with_verdicts` a pool file is planned up to its vectors, and needs no grader.
+    Without `with_verdicts` a pool file needs no grader; verdicts that it brings are planned.
     """
     context = make_context(config, progress)
     selectors = {spec: context.part("selector", spec) for spec in config.selectors}
@@ -301,7 +302,7 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
     by_id = {problem.id: problem for problem in candidates}
     is_measured = all(entry.get("figures") for entry in entries) and isinstance(task, Measured)
     has_verdicts = is_measured or all(entry["graded"] for entry in entries)
-    given = _given(context, entries, has_verdicts, is_measured) if with_verdicts else False
+    given = _given(context, entries, has_verdicts, is_measured, with_verdicts)
     n = _common_size(config, entries) if with_verdicts else None
     verdicts: Column | None = None
     if given:
@@ -371,13 +372,15 @@ def _index(context: Context, responses: Imported, joined: Joined) -> dict[str, A
     return index
 
 
-def _given(context: Context, entries: Sequence[Mapping[str, Any]], has_verdicts: bool, is_measured: bool) -> bool:
+def _given(
+    context: Context, entries: Sequence[Mapping[str, Any]], has_verdicts: bool, is_measured: bool, needed: bool
+) -> bool:
     """Whether the pool's own verdicts count: if every response has one, unless --regrade asks the task's verifier.
 
-    HarnessError if neither the pool nor a task gives verdicts.
+    HarnessError if neither the pool nor a task gives verdicts, and they are needed.
     """
     config = context.config
-    if not config.task and not has_verdicts:
+    if needed and not config.task and not has_verdicts:
         without = [entry["line"] for entry in entries if not entry["graded"]]
         some = f"{len(without)} of {len(entries)} problems, the first of them {without[0]!r:.80}, have"
         who = "it has" if len(without) == len(entries) else some

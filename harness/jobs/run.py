@@ -12,7 +12,8 @@ from harness.columns.column import Column, Question
 from harness.columns.make import preview
 from harness.columns.orders import Orders, entry_of
 from harness.columns.responses import Imported, Sampled
-from harness.columns.store import Damaged, Memo, about
+from harness.columns.store import Damaged, about
+from harness.columns.stored import list_problems
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, disputes, runs_answers
 from harness.errors import HarnessError, Lacking, LacksLibrary
@@ -249,7 +250,7 @@ def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
     inputs: dict[str, dict[str, Any]] = {"pool": _described(pool)}
     if isinstance(pool, Imported):
         inputs["pool"]["task"] = pool.task or None
-    else:
+    elif isinstance(pool, Sampled):
         inputs["pool"]["task"] = {"name": pool.task}
     if config.task:
         inputs["pool"]["revision"] = plan.task.revision
@@ -280,16 +281,7 @@ CALLED = {"responses": "pool", "vectors": "embedding", "verdicts": "verdict", "s
 def keep_problems(plan: Plan) -> None:
     """Write beside the pool which problems it has, and with which weights it was made."""
     pool = plan.store.root / plan.responses.pool_name
-    every = {
-        f"{each.problem.id}\0{each.asked}\0{each.graded}": [
-            each.problem.id,
-            each.problem.prompt,
-            each.asked,
-            each.graded,
-        ]
-        for each in plan.questions
-    }
-    Memo(pool / "problems.jsonl").filled(list(every), lambda names: [every[name] for name in names])
+    list_problems(pool, plan.questions)
     rows = {name: [each.to_json() for each in weights] for name, weights in plan.weights.items() if weights}
     if rows and not (pool / "weights.json").exists():
         write_atomically(pool / "weights.json", (json.dumps(rows, indent=1) + "\n").encode())

@@ -10,9 +10,9 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,20 +50,21 @@ def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None 
 
 
 def _records(path: Path, say: Say, layouts: Layouts) -> Iterator[PoolRecord]:
-    layout, lines = find_layout(path, layouts)
+    layout = find_layout(path, layouts)
     if layout is OWN:
-        yield from OWN.read(_alike(OWN, lines))
+        yield from OWN.read(_alike(OWN, read_lines(path)))
         return
     where = f"pool {path}: layout {layout.name!r}"
     if isinstance(layout, FileLayout):
         by_file = layout
         records = _called(where, lambda: iter(by_file.read(path, say)))
     else:
-        by_line, first = layout, next(lines)
+        by_line, first = layout, _first_line(path)
+        assert first is not None
         verdicts = [key for key in getattr(layout, "verdicts", ()) if key in first.value]
         untaken = f"; not taken as verdicts: {', '.join(verdicts)}" if verdicts else ""
         say(f"pool: read as {layout.name} samples{getattr(layout, 'remark', '')}{untaken}")
-        records = _called(where, lambda: iter(by_line.read(_alike(by_line, chain([first], lines)))))
+        records = _called(where, lambda: iter(by_line.read(_alike(by_line, read_lines(path)))))
     while record := _called(where, lambda: _checked(next(records, None), where)):
         yield record
 
@@ -115,7 +116,7 @@ def count_problems(path: Path, layouts: Layouts | None = None) -> int:
     Blank lines are counted too: the number is for progress only.
     """
     try:
-        layout = find_layout(path, layouts or Layouts())[0] if path.is_file() else None
+        layout = find_layout(path, layouts or Layouts()) if path.is_file() else None
         return count_lines(path) if getattr(layout, "one_line_a_problem", False) else 0
     except (HarnessError, OSError):  # read_pool will say what is wrong
         return 0
@@ -152,15 +153,16 @@ def pool_digest(path: Path, layouts: Layouts | None = None) -> str:
 
 def takes_scores(path: Path, layouts: Layouts) -> bool:
     """Whether a pool of our own layout or a built-in one has scores, judged by its layout and its first line."""
-    layout, lines = find_layout(path, layouts)
+    layout = find_layout(path, layouts)
     if layout is OWN:
-        return any(line.value.get("scores") for line in islice(lines, 1))
+        first = _first_line(path)
+        return bool(first and first.value.get("scores"))
     return getattr(layout, "scores", False)
 
 
 def other_layout(path: Path, layouts: Layouts) -> dict[str, Any] | None:
     """What fixes how a pool is read (name, distribution, code), for its key; None for our own and built-in layouts."""
-    layout = find_layout(path, layouts)[0]
+    layout = find_layout(path, layouts)
     others = (registration for registration, built in layouts.built if built is layout)
     return next((described(other, layout) for other in others if not _is_built_in(other)), None)
 
@@ -303,26 +305,24 @@ class Layouts:
         return None
 
 
-def find_layout(path: Path, layouts: Layouts) -> tuple[Layout, Iterator[Line]]:
-    """Return the layout of a pool and its lines; no lines for a layout of whole files.
-
-    An empty file has our own layout. HarnessError if no layout fits.
-    """
-    lines, first = read_lines(path), None
+def find_layout(path: Path, layouts: Layouts) -> Layout:
+    """Return the layout of a pool. An empty file has our own. HarnessError if no layout fits."""
     try:
-        if not path.is_dir():
-            first = next(lines, None)
+        first = None if path.is_dir() else _first_line(path)
     except HarnessError:  # no JSON
         if (layout := layouts.of_file(path)) is None:
             raise
-        return layout, iter(())
+        return layout
     if first is None or not OWN.fits(first.value):
         if (layout := layouts.of_file(path)) is not None:
-            return layout, iter(())
-        first = first or next(lines, None)
-    if first is None:
-        return OWN, iter(())
-    return OWN if OWN.fits(first.value) else layouts.of_line(first), chain([first], lines)
+            return layout
+        first = first or _first_line(path)
+    return OWN if first is None or OWN.fits(first.value) else layouts.of_line(first)
+
+
+def _first_line(path: Path) -> Line | None:
+    with closing(read_lines(path)) as lines:
+        return next(lines, None)
 
 
 def _is_built_in(registration: Registration) -> bool:

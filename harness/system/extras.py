@@ -69,7 +69,7 @@ def hub_is_out_of_reach() -> bool:
     """
     require("the Hugging Face hub", "huggingface_hub")
     from huggingface_hub import constants
-    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+    from huggingface_hub.utils import get_session
 
     if constants.HF_HUB_OFFLINE:
         return True

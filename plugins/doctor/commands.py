@@ -36,13 +36,11 @@ def doctor(
 
 
 def _check_store(store: Path, as_json: bool) -> None:
-    from harness.results import cells, stopping_times
     from harness.system.console import put
     from harness.system.progress import Progress
 
     from . import damage
 
-    records = {"cells": cells.read, stopping_times.FOLDER: stopping_times.read}
-    report = damage.diagnosis(store, records, Progress())
+    report = damage.diagnosis(store, Progress())
     show(report, as_json, lambda report: put(damage.shown(report)))
     raise typer.Exit(1 if report["faults"] else 0)

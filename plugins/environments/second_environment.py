@@ -82,7 +82,7 @@ class SecondEnvironment:
         HarnessError if it fails, prints no JSON or takes more than `ANSWERS_S` seconds.
         """
         try:
-            command = [python, "-c", script, *arguments]
+            command: list[str | Path] = [python, "-c", script, *arguments]
             completed = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)
             return parsed(completed.stdout, "its answer")
         except subprocess.CalledProcessError as failure:

@@ -53,6 +53,11 @@ def plot(
 
     if listed or name is None:
         rows = listing(given["plugin_files"])
-        return show(rows, as_json, lambda rows: [put_hanging(f"{row['name']:<16}", row["what"]) for row in rows])
+
+        def put_names(_: object) -> None:
+            for row in rows:
+                put_hanging(f"{row['name']:<16}", row["what"])
+
+        return show(rows, as_json, put_names)
     request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)
     show([str(path) for path in write(request, out)], as_json, lambda paths: put("\n".join(paths)))

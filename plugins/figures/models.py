@@ -42,7 +42,7 @@ def _ranked(group: Sequence[Chosen]) -> list[Row]:
 
 
 def _pass_at_1(cell: Chosen) -> float:
-    return float(cell.metrics.pass_at_k_random["1"])
+    return float(cell.metrics.pass_at_k_random["1"])  # type: ignore[arg-type]
 
 
 def _saved(cell: Chosen) -> Row:

@@ -42,8 +42,8 @@ def calls(cell: Chosen) -> Row:
     return {
         "random": random,
         "selected": cell.metrics.samples_to_correct,
-        "selected_low": low and random / low,
-        "selected_high": high and random / high,
+        "selected_low": low and random and random / low,
+        "selected_high": high and random and random / high,
     }
 
 

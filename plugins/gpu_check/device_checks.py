@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,8 +52,10 @@ def repexp_order(setting: Setting) -> Result:
     here, batched = RepExp(), RepExp(device=setting.device)
     for selector in (here, batched):
         _orders(selector, h[:, :8])  # the first call loads libraries, and starts the device
-    agreeing, metrics = {}, {}
-    for dtype in (np.float64, np.float32):
+    agreeing: dict[str, int] = {}
+    metrics: dict[str, tuple[float, str]] = {}
+    dtypes: tuple[type[np.floating[Any]], ...] = (np.float64, np.float32)
+    for dtype in dtypes:
         name, vectors = np.dtype(dtype).name, h.astype(dtype)
         expected, cpu_s = _orders(here, vectors)
         actual, device_s = _orders(batched, vectors)

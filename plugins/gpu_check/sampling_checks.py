@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,8 @@ def hidden_states(setting: Setting) -> Result:
     compared = [check for check in made if _sample(setting, check).is_file()]
     if not compared:
         raise Skipped("vLLM has sampled nothing that could be compared")
-    lines, metrics, holds = [], {}, True
+    lines, holds = [], True
+    metrics: dict[str, tuple[float, str]] = {}
     for check in compared:
         differences, tolerance = _differences(setting, check)
         relative, cosine = differences["largest relative difference"], differences["smallest cosine"]
@@ -141,7 +143,8 @@ def keep(path: Path, responses: Sequence[Responses]) -> None:
     rows = [list(ids) for each in responses for ids in each.token_ids or ()]
     states = {kind: np.concatenate([each.states[kind] for each in responses]) for kind in KINDS}
     logprobs = np.concatenate([each.logprobs for each in responses])
-    np.savez(path, **packed("tokens", rows), logprobs=logprobs, **states)
+    arrays: dict[str, Any] = {**packed("tokens", rows), "logprobs": logprobs, **states}
+    np.savez(path, **arrays)
 
 
 def _fault(responses: Sequence[Responses], passed_again: int) -> str:

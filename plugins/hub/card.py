@@ -2,120 +2,129 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from harness import __version__
+from harness.columns.stored import StoredPool
 from harness.results import inert_text
 
-from .manifest import Manifest, StageEntry
+from .dataset import HubDataset, Snapshot
 
+NAME = "README.md"
 SPLIT = "pool"  # `datasets` needs a split's name; a pool has no train and test
 SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "n>1B")
+_OURS = re.compile(rb"\n<!-- ([0-9a-f]{64}) -->\n\Z")  # ends a card: the hash of what stands before it
 
 
-def card(manifest: Manifest, repo: str, licence: str) -> str:
-    """Return the card, Markdown after a front matter of YAML.
+@dataclass(frozen=True)
+class Card:
+    """What a card says.
 
-    repo      OWNER/NAME, for the card's commands
-    licence   of the responses, as the hub writes it; "unknown" if none is given
-
-    The front matter's values are written as JSON, which is valid YAML, so that no value can end the front matter.
+    licence   of the responses, as the hub writes it; None: the card says "unknown"
+    prompts   the licence of the problems' texts; None if they are not there
     """
-    front = "".join(f"{name}: {json.dumps(value)}\n" for name, value in _front_matter(manifest, licence).items())
-    return f"---\n{front}---\n\n{_body(manifest, repo)}"
 
+    pool: StoredPool
+    repo: str
+    licence: str | None
+    prompts: str | None
+    problems: int
+    rows: int
 
-def _front_matter(manifest: Manifest, licence: str) -> dict[str, Any]:
-    configs: list[dict[str, Any]] = [
-        {"config_name": stage.folder, "data_files": [{"split": SPLIT, "path": f"{stage.folder}/*.parquet"}]}
-        for stage in manifest.stages
-    ]
-    configs[0]["default"] = True
-    return {
-        "license": licence,
-        "pretty_name": f"Pool {manifest.pool.key}: {_title(manifest)}",
-        "tags": ["diversity-harness", "pool", "synthetic"],
-        "task_categories": ["text-generation"],
-        "size_categories": [_size(manifest.pool.rows)],
-        "configs": configs,
-    }
+    def page(self, folders: Sequence[str]) -> str:
+        """The card, Markdown after a front matter of YAML; `folders`: those of the columns in the repository.
 
+        The front matter's values are written as JSON, which is valid YAML, so that no value can end the front matter.
+        """
+        front = "".join(f"{name}: {json.dumps(value)}\n" for name, value in self._front_matter(folders).items())
+        page = f"---\n{front}---\n\n{self._body(folders)}".rstrip("\n")
+        return f"{page}\n<!-- {hashlib.sha256(page.encode('utf-8', 'replace')).hexdigest()} -->\n"
 
-def _size(rows: int) -> str:
-    return SIZES[min(max(len(str(rows)) - 3, 0), len(SIZES) - 1)]
+    def _front_matter(self, folders: Sequence[str]) -> dict[str, Any]:
+        at = self.pool.folder.name
+        configs: list[dict[str, Any]] = [
+            {"config_name": folder, "data_files": [{"split": SPLIT, "path": f"{at}/{folder}/*.parquet"}]}
+            for folder in folders
+            if not folder.startswith("vectors.")
+        ]
+        configs[0]["default"] = True  # the responses: their name comes first
+        return {
+            "license": self.licence or "unknown",
+            "pretty_name": f"Pool {self.pool.key}: {self._title}",
+            "tags": ["diversity-harness", "pool", "synthetic"],
+            "task_categories": ["text-generation"],
+            "size_categories": [SIZES[min(max(len(str(self.rows)) - 3, 0), len(SIZES) - 1)]],
+            "configs": configs,
+        }
 
+    @property
+    def _title(self) -> str:
+        name = self.pool.about.get("task") or "problems of its own"
+        model = self.pool.about.get("engine", {}).get("model")
+        return f"{name}, {model}" if model else str(name)
 
-def _title(manifest: Manifest) -> str:
-    inputs = manifest.pool.inputs
-    task = inputs.get("task")
-    name = task["name"] if isinstance(task, dict) else task or "problems of its own"
-    model = inputs.get("engine", {}).get("model")
-    return f"{name}, {model}" if model else str(name)
+    def _body(self, folders: Sequence[str]) -> str:
+        made = "".join(f"| {inert_text.markdown(name)} | {_cell(value)} |\n" for name, value in flat(self.pool.about))
+        texts = (
+            "The problems' texts are not here: `problems.jsonl` has their ids, and the task's own data says which "
+            "problem a response answers. Responses may quote them."
+            if self.prompts is None
+            else "The problems' texts (in `problems.jsonl`) are under a licence of their own: "
+            f"{inert_text.markdown(_line(self.prompts))}."
+        )
+        return f"""# {inert_text.markdown(_line(self._title))}
 
-
-def _body(manifest: Manifest, repo: str) -> str:
-    pool = manifest.pool
-    made = "".join(f"| {inert_text.markdown(name)} | {_cell(value)} |\n" for name, value in flat(pool.inputs))
-    held = "".join(_held(stage) for stage in manifest.stages)
-    return f"""# {inert_text.markdown(_line(_title(manifest)))}
-
-A pool of [diversity-harness](https://pypi.org/project/diversity-harness/): {pool.rows:,} responses of a language model
-to {len(pool.shards):,} problems, for measuring in which order to verify them.
+A pool of [diversity-harness](https://pypi.org/project/diversity-harness/): {self.rows:,} responses of a language model
+to {self.problems:,} problems, for measuring in which order to verify them.
 
 ```sh
-harness pool pull {repo}
+harness pool pull {self.repo}
 ```
 
-brings it into a store under its key, `{pool.key}`, with every hash checked; `harness run` with the settings below then
-samples nothing. Without the harness:
+brings it into a store under its key, `{self.pool.key}`, with every file checked; `harness run` with the settings below
+then samples nothing. Without the harness:
 
 ```python
 from datasets import load_dataset
 
-responses = load_dataset("{repo}", split="{SPLIT}")
+responses = load_dataset("{self.repo}", split="{SPLIT}")
 ```
 
-{_about_prompts(manifest)}
+{texts}
 
 ## How it was made
 
 | setting | value |
 |---|---|
-{made}| harness | {_cell(manifest.made_by)} |
+{made}| harness | {_cell(__version__)} |
 
 ## What is here
 
-| table | rows | bytes | made from |
-|---|---|---|---|
-{held}
-A row is a response: `problem_id`, `index` (from 0, in its problem), and in `responses` `text`, `finish` ("stop": the
-model ended it, "length": the limit did), `length` in tokens, `logprob` (the sum over the tokens of the model's own
-log-probabilities; NaN where unknown) and `token_ids`{_scores(manifest)}. `manifest.json` has the SHA-256 of every file.
+{"".join(f"- `{folder}`{chr(10)}" for folder in folders)}
+Each folder has one file a problem, which its name begins with; `column.json` says what made them. A row is a response,
+in the order in which it was sampled: `text`, `finish` ("stop": the model ended it, "length": the limit did), `length`
+in tokens, `logprob` (the sum over the tokens of the model's own log-probabilities; NaN where unknown), `token_ids`, and
+`score:...`, numbers of reward models or judges, if there are any. Vectors are arrays (`numpy.load`). A file's name ends
+with the hash of its content.
 """
 
 
-def _scores(manifest: Manifest) -> str:
-    names = ", ".join(_cell(f"score:{name}") for name in manifest.scores)
-    return f";\nfurther {names}, numbers of reward models or judges, NaN where unknown" if names else ""
-
-
-def _held(stage: StageEntry) -> str:
-    size = sum(file.size for file in stage.files)
-    own = {
-        name: value for name, value in stage.inputs.items() if name in ("embedder", "dim", "task", "grader", "given")
-    }
-    return f"| `{stage.folder}` | {stage.rows:,} | {size:,} | {_cell(own)} |\n"
-
-
-def _about_prompts(manifest: Manifest) -> str:
-    if manifest.prompts is not None:
-        licence = inert_text.markdown(_line(manifest.prompts))
-        return f"The problems' texts (`prompt`) are under a licence of their own: {licence}."
-    return (
-        "The problems' texts are not here: `problem_id` and the task's own data say which problem a response answers. "
-        "Responses may quote them."
-    )
+def is_ours(hub: HubDataset, snapshot: Snapshot) -> bool:
+    """Whether the repository has no card, or one as we wrote it, that nobody has edited."""
+    if NAME not in snapshot.files:
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        hub.fetch(snapshot.commit, NAME, (), Path(folder))
+        content = (Path(folder) / NAME).read_bytes()
+    match = _OURS.search(content)
+    return match is not None and hashlib.sha256(content[: match.start()]).hexdigest().encode() == match[1]
 
 
 def flat(inputs: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ def push(
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .push import Push, push_pool, pushed
+    from .transfer import Push, push_pool, pushed
 
     request = Push(key, repo, store, private, licence, prompts, vectors, verdicts)
     show(push_pool(request, Progress()), as_json, lambda made: put(pushed(made)))
@@ -55,7 +55,7 @@ def pull(
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .pull import pull_pool, pulled
+    from .transfer import pull_pool, pulled
 
     made = pull_pool(repo, store, Progress(), revision, verdicts=not no_verdicts)
     show(made, as_json, lambda made: put(pulled(made)))

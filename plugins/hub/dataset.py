@@ -21,20 +21,12 @@ ANSWER_S = 30.0
 
 
 @dataclass(frozen=True)
-class RemoteFile:
-    """A file of a repository: its size in bytes, and its SHA-256 in hex (None for small files: the hub gives none)."""
-
-    size: int
-    sha256: str | None
-
-
-@dataclass(frozen=True)
 class Snapshot:
-    """A repository at one commit: its files by path."""
+    """A repository at one commit: the sizes in bytes of its files, by path."""
 
     commit: str
     private: bool
-    files: Mapping[str, RemoteFile]
+    files: Mapping[str, int]
 
 
 class HubDataset:
@@ -45,7 +37,7 @@ class HubDataset:
 
     def __init__(self, repo: str, doing: str) -> None:
         from huggingface_hub import HfApi, constants
-        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+        from huggingface_hub.utils import disable_progress_bars
 
         self.repo, self.doing = repo, f"{doing} {repo}"
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII):
@@ -68,16 +60,14 @@ class HubDataset:
 
     def create(self, private: bool) -> None:
         """Create the repository, private or public, if it does not exist; an existing one is not changed."""
-        with self._one_line():
+        with self.one_line():
             self.api.create_repo(self.repo, repo_type="dataset", private=private, exist_ok=True)
 
     def snapshot(self, revision: str | None = None) -> Snapshot:
         """Return the content of the repository at a branch, tag or commit; None: at the newest commit."""
-        with self._one_line():
+        with self.one_line():
             info = self.api.dataset_info(self.repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
-        files = {}
-        for file in info.siblings or ():
-            files[file.rfilename] = RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None)
+        files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         return Snapshot(str(info.sha), bool(info.private), files)
 
     def snapshot_if_there(self) -> Snapshot | None:
@@ -91,10 +81,17 @@ class HubDataset:
                 return None
             raise
 
-    def download(self, path: str, commit: str, into: Path) -> Path:
-        """Download one file of a commit to the same path below `into`, unless it is already there; return its path."""
-        with self._one_line():
-            return Path(self.api.hf_hub_download(self.repo, path, repo_type="dataset", revision=commit, local_dir=into))
+    def fetch(self, commit: str, wanted: str, unwanted: Sequence[str], into: Path) -> None:
+        """Download the files of a commit that match a pattern to the same paths below `into`, but for those there."""
+        with self.one_line():
+            self.api.snapshot_download(
+                self.repo,
+                repo_type="dataset",
+                revision=commit,
+                local_dir=into,
+                allow_patterns=[wanted],
+                ignore_patterns=list(unwanted),
+            )
 
     def commit(self, add: Mapping[str, Path | bytes], delete: Sequence[str], message: str, parent: str) -> str:
         """Add and delete files in one atomic commit on top of the commit `parent`; return the new commit's id.
@@ -108,17 +105,19 @@ class HubDataset:
 
         operations: list[Any] = [CommitOperationDelete(path) for path in delete]
         operations += [CommitOperationAdd(path, source) for path, source in add.items()]
-        with self._one_line():
+        with self.one_line():
             commit = self.api.create_commit(
                 self.repo, operations, commit_message=message, repo_type="dataset", parent_commit=parent
             )
         return str(commit.oid)
 
     @contextmanager
-    def _one_line(self) -> Iterator[None]:
-        """Turn any exception into a one-line HarnessError; use it around calls of the hub's client only."""
+    def one_line(self) -> Iterator[None]:
+        """Turn any exception inside into a HarnessError of one line that begins with the command and the repository."""
         try:
             yield
+        except HarnessError as failure:
+            raise HarnessError(f"{self.doing}: {failure}") from failure
         except Exception as failure:
             raise HarnessError(f"{self.doing}: {_message(failure)}") from failure
 

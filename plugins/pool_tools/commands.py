@@ -67,10 +67,10 @@ def show_responses(
     as_json: Json = False,
 ) -> None:
     """Show responses with their verdicts and the answers that the grader read."""
-    from . import showing, tables
+    from . import jobs, tables
 
     chosen = [name for name, is_chosen in (("wrong", wrong), ("correct", correct), ("error", errors)) if is_chosen]
-    value = showing.show(pool, store, problem, chosen)
+    value = jobs.show(pool, store, problem, chosen)
     show(value, as_json, lambda value: tables.responses(value, listed, full))
 
 

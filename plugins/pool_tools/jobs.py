@@ -1,51 +1,193 @@
-"""`harness pool import|inspect|export|audit|hardest`."""
+"""`harness pool import|inspect|show|export|audit|hardest`: bring pools in, look at them, grade them, take them out."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.contracts import Task
-from harness.errors import HarnessError
+from harness.columns.column import Column, Question
+from harness.columns.responses import responses_of
+from harness.columns.store import about
+from harness.columns.stored import StoredPool, StoredResponses, stored_pool
+from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes, verdicts_of
+from harness.errors import HarnessError, did_you_mean
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_context, make_plan
 from harness.jobs.price import preflight, require_consent
+from harness.jobs.run import keep_problems
 from harness.plugin_system.registry import load_registry
 from harness.pools.reading import Layouts, read_pool
-from harness.records import Floats, Problem, Responses
+from harness.records import Floats, Problem, Responses, Verdict
 from harness.results.rows import chance_level
-from harness.running import importing, pipeline
-from harness.stages import audit as audits
-from harness.stages import chance
-from harness.store import shards
-from harness.store.json_files import read_manifest
-from harness.store.lookup import graded_folder, stored_pool
-from harness.store.stage import Stage
 from harness.system.files import write_atomically
+from harness.system.hashing import canonical_json
 from harness.system.progress import Progress
+from harness.task import Task
 
-from . import hardness
+TROUBLE = (
+    "timeout",
+    "stalled",
+    "memory",
+    "unparsed",
+)  # in a verdict's reason: a limit, or no answer that could be read
+
+
+# Without grading.
 
 
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Import the config's pool file into its store; return its summary (`inspect`), where "pool" is its key there."""
-    context = make_context(config, progress)
-    pool = importing.imported_pool(context)
-    given = importing.verdicts_given(context, pool, needed=False)
-    importing.bring_in(pool, context.work(pool.task, pool.stage, given=given), progress)
-    return inspect(pool.stage.key, config.store)
+    plan = make_plan(config, progress, with_verdicts=False)
+    given = isinstance(plan.verdicts, GivenVerdicts)
+    with plan.store.used():
+        keep_problems(plan)
+        plan.maker.make([column for column in (plan.responses, given and plan.verdicts) if column], plan.questions)
+    return inspect(plan.responses.key, config.store)
+
+
+def _graded_rows(pool: StoredPool) -> Iterator[tuple[Problem, Responses, Any]]:
+    """A stored pool's problems with their responses, and the rows of the newest verdicts (None if not graded)."""
+    for question in pool.questions.values():
+        responses = responses_of(pool.rows("responses", question, {}))
+        yield question.problem, responses, pool.rows("verdicts", question, {"responses": None})
+
+
+def _correct(verdicts: Any) -> list[bool] | None:
+    return None if verdicts is None else [status == "correct" for status in verdicts["status"].to_pylist()]
+
+
+def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
+    """Return the summary of a pool: its numbers of problems and responses, lengths, and pass@1 if it has verdicts.
+
+    pool   a pool file, or the key (or its beginning) of a pool in the store `root`
+
+    What only verdicts tell is None without them; of a pool in the store, those that are there count.
+    """
+    if Path(pool).exists():
+        layouts = Layouts(load_registry(plugin_files))
+        return _summary(pool, ((r.as_responses(), r.correct) for r in read_pool(Path(pool), layouts=layouts)))
+    stored = stored_pool(root, pool)
+    return _summary(stored.key, ((responses, _correct(verdicts)) for _, responses, verdicts in _graded_rows(stored)))
+
+
+def _summary(pool: str, every: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:
+    sizes, distinct, lengths, cut, solved, right, graded = [], 0, 0.0, 0, 0, 0, 0
+    scores: dict[str, None] = {}
+    for responses, correct in every:
+        scores |= dict.fromkeys(responses.scores)
+        sizes.append(len(responses))
+        distinct += len(set(responses.texts))
+        lengths += float(np.sum(responses.lengths))
+        cut += list(responses.finish).count("length")
+        if correct is not None:
+            graded += len(correct)
+            right += sum(correct)
+            solved += any(correct)
+    total = sum(sizes)
+    if not total:
+        raise HarnessError(f"pool {pool}: holds no responses yet")
+    return {
+        "pool": pool,
+        "problems": len(sizes),
+        "responses": total,
+        "n": sizes[0] if len(set(sizes)) == 1 else [min(sizes), max(sizes)],
+        "distinct": distinct / total,
+        "mean_length": lengths / total,
+        "cut_at_max_tokens": cut / total,
+        "graded": graded,
+        "solvable": solved if graded else None,
+        "pass_at_1": right / graded if graded else None,
+        **({"scores": list(scores)} if scores else {}),
+    }
+
+
+def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collection[str] = ()) -> dict[str, Any]:
+    """Return the responses of a pool of the store: "pool", its key; "graded", whether it has verdicts; "problems".
+
+    A problem has `problem_id`, `prompt` and `responses`, and these have `index`, `verdict` ("correct", "wrong",
+    "error"), `reason`, `route`, `answer` (all None without a verdict; the newest grading counts) and `text`. Problems
+    without a response to show are left out.
+
+    pool        the pool's key, or its beginning; HarnessError for a file
+    problem_id  only this problem; HarnessError if the pool lacks it
+    statuses    only responses with these verdicts; none: all. HarnessError if the pool has no verdicts
+    """
+    if Path(pool).is_file():
+        raise HarnessError(
+            f"pool show: {pool} is a file: give its key in the store, which the last line of `harness run --pool` says"
+        )
+    stored = stored_pool(root, pool)
+    graded = stored.column("verdicts") is not None
+    if statuses and not graded:
+        raise HarnessError(f"pool show: pool {stored.key} has no verdicts: grade it by `harness pool audit`")
+    if problem_id is not None and problem_id not in stored.questions:
+        guess = did_you_mean(problem_id, list(stored.questions)).replace("installed", "there")
+        raise HarnessError(f"pool show: pool {stored.key} has no problem {problem_id!r} {guess}")
+    problems = []
+    for problem, responses, verdicts in _graded_rows(stored):
+        if problem_id in (None, problem.id):
+            listed = [each for each in _listed(responses, verdicts) if not statuses or each["verdict"] in statuses]
+            problems += [{"problem_id": problem.id, "prompt": problem.prompt, "responses": listed}] if listed else []
+    return {"pool": stored.key, "graded": graded, "problems": problems}
+
+
+def _listed(responses: Responses, verdicts: Any) -> Iterator[dict[str, Any]]:
+    names = {"status": "verdict", "reason": "reason", "route": "route", "answer": "answer"}
+    rows = verdicts.to_pylist() if verdicts is not None else [dict.fromkeys(names)] * len(responses)
+    for index, (text, row) in enumerate(zip(responses.texts, rows, strict=True)):
+        yield {"index": index, **{names[name]: value for name, value in row.items()}, "text": text}
+
+
+def export(key: str, out: Path, root: Path) -> str:
+    """Write a pool of the store `root` as JSONL, one line per problem; return a sentence that says what was written.
+
+    Lines hold verdicts if the pool is graded.
+
+    key   the pool's key, or its beginning
+    """
+    pool = stored_pool(root, key)
+    engine = pool.about.get("engine")
+    kind = (engine or {}).get("logprob_kind") or "sum, temperature 1, unfiltered"  # as its engine says, else our own
+    lines = []
+    for problem, responses, verdicts in _graded_rows(pool):
+        line: dict[str, Any] = {"problem_id": problem.id, "prompt": problem.prompt, "responses": list(responses.texts)}
+        if not np.isnan(responses.logprobs).any():
+            line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": kind}
+        if "length" in responses.finish:  # without it every response counts as complete, and is graded so
+            line["finish"] = list(responses.finish)
+        if responses.scores:
+            line["scores"] = {name: _or_null(values) for name, values in responses.scores.items()}
+        correct = _correct(verdicts)
+        lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
+    write_atomically(out, ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
+    return f"{out}: {len(lines)} problems" + (", with verdicts" if pool.column("verdicts") else "")
+
+
+def _or_null(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+# By a task's grader.
 
 
 def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Grade a pool with the task's grader and its second one; return counts, and every response that needs a look.
 
+    A response is disputed if one grader calls it correct and the other does not. Trouble is a check that ran into a
+    limit, or an answer that could not be parsed.
+
     In the dict returned "pool" is the pool's key, "chance" the chance level (None: not measured), "listed" what needs a
-    look: responses that are disputed, in trouble or errors. The other entries are counts.
+    look: responses that are disputed, in trouble or errors (`why`). The other entries are counts:
+
+    correct_here_only, correct_there_only   the disputed responses that only the first, or only the second, accepts
+    routes                                  route -> number of verdicts; "-" if the grader has only one
+    reasons                                 the 20 most frequent reasons of verdicts other than "correct" -> number
 
     `config.pool`: a file (HarnessError if no task is given), or the key of a pool in the store.
     """
@@ -53,81 +195,163 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     if config.pool.exists() and not config.task:
         raise HarnessError(f"pool {config.pool}: say which --task grades it")
     plan = _graded(config, progress)
-    plan.work.audits.begin()
-    pipeline.audit(plan, progress)
-    listed = list(audits.listing(plan.work, plan.problems))
-    stage = chance.stage_of(plan.context.store, plan.work, plan.task, plan.problems)
-    counts = [counts for problem in plan.problems if (counts := chance.counts_in(stage, problem))]
-    level = chance_level([(correct, gradings) for correct, gradings in counts if gradings], seed=0)
-    summary = audits.summary(plan.work, plan.problems)
-    return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": listed}
+    assert plan.verdicts is not None
+    assert plan.audits is not None
+    counts: Counter[str] = Counter()
+    routes: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    listed = []
+    for question in plan.questions:
+        first = plan.store.rows(plan.verdicts, question)
+        second = plan.store.rows(plan.audits, question).to_pylist()
+        verdicts, answers = verdicts_of(first), first["answer"].to_pylist()
+        disputed = disputes([verdict.status for verdict in verdicts], [each["status"] for each in second])
+        every = zip(verdicts, answers, second, disputed, strict=True)
+        for index, (verdict, answer, other, dispute) in enumerate(every):
+            trouble = next((name for name in TROUBLE if name in verdict.reason), "")
+            counts.update(["responses", verdict.status, trouble, dispute])
+            counts["audited"] += other["status"] is not None
+            routes[verdict.route or "-"] += 1
+            if verdict.status != "correct":
+                reasons[verdict.reason or "-"] += 1
+            if why := "disputed" if dispute else trouble or ("error" if verdict.status == "error" else ""):
+                listed.append(_look(question.problem, index, why, answer, verdict, other))
+    here, there = counts["only the first"], counts["only the second"]
+    gradings = [about(plan.store.rows(plan.chance, question)) for question in plan.questions if plan.chance]
+    return {
+        "pool": plan.responses.key,
+        "problems": len(plan.questions),
+        "responses": counts["responses"],
+        "correct": counts["correct"],
+        "wrong": counts["wrong"],
+        "errors": counts["error"],
+        "audited": counts["audited"],
+        "disputed": here + there,
+        "correct_here_only": here,
+        "correct_there_only": there,
+        **{name: counts[name] for name in TROUBLE},
+        "routes": dict(routes.most_common()),
+        "reasons": dict(reasons.most_common(20)),
+        "chance": chance_level([(hits, tried) for hits, tried in gradings if tried], seed=0),
+        "listed": listed,
+    }
+
+
+def _look(
+    problem: Problem, index: int, why: str, answer: str | None, verdict: Verdict, second: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "problem_id": problem.id,
+        "index": index,
+        "why": why,
+        "answer": answer,
+        "reference": problem.reference if isinstance(problem.reference, (str, int, float)) else None,
+        "verdict": verdict.status,
+        "reason": verdict.reason,
+        "route": verdict.route,
+        "second": second["status"],
+        "second_reason": second["reason"] or "",
+    }
+
+
+@dataclass(frozen=True)
+class Solved:
+    """How many of a problem's n responses are correct."""
+
+    problem_id: str
+    n: int
+    correct: int
 
 
 def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dict[str, Any]:
-    """Write the hardest problems that a graded pool solves at least once (`hardness.hardest`); return a summary.
+    """Write the hardest problems that a graded pool solves at least once; return a summary.
 
-    A line of the file `out` holds a problem's id, its number of responses n and how many of them are correct.
+    Hardness is a reference model's: the share of its responses that are correct, pass@1 = c / n. Problems with c = 0
+    are left out, since nothing shows that they can be solved (Tuyls et al. 2025, arXiv:2510.11686, appendix on
+    token-level exploration: 1,024 responses of GPT-4o mini to each question of MATH's test split, the 200 with the
+    lowest pass@1 above 0).
+
+        {"problem_id": "algebra/test-17", "n": 1024, "correct": 3}      one line a problem, the hardest first
 
     `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store.
     """
     plan = _graded(config, progress)
+    assert plan.verdicts is not None
     counts = []
-    for problem in plan.problems:
-        verdicts = shards.read_verdicts(plan.work.verdicts.path(problem))[: plan.work.n]
-        counts.append(hardness.Solved(problem.id, len(verdicts), verdicts.count("correct")))
-    chosen = hardness.hardest(counts, count)
-    hardness.write(out, chosen)
-    shares = [solved.correct / solved.n for solved in chosen]
+    for question in plan.questions:
+        status = plan.store.rows(plan.verdicts, question)["status"].to_pylist()[: plan.n]
+        counts.append(Solved(question.problem.id, len(status), status.count("correct")))
+    chosen = chosen_hardest(counts, count)
+    lines = (canonical_json(asdict(solved)) + "\n" for solved in chosen)
+    write_atomically(out, "".join(lines).encode("utf-8", "surrogatepass"))
     return {
-        "pool": plan.work.pool.key,
+        "pool": plan.responses.key,
         "problems": len(counts),
         "solvable": sum(solved.correct > 0 for solved in counts),
         "written": len(chosen),
-        "pass_at_1_lowest": shares[0],
-        "pass_at_1_highest": shares[-1],
+        "pass_at_1_lowest": chosen[0].correct / chosen[0].n,
+        "pass_at_1_highest": chosen[-1].correct / chosen[-1].n,
         "file": str(out),
     }
 
 
+def chosen_hardest(counts: Sequence[Solved], count: int) -> list[Solved]:
+    """The `count` problems with the lowest share of correct responses above 0, hardest first; ties keep their order.
+
+    HarnessError if `count` is below 1, or fewer than `count` have a correct response.
+    """
+    solvable = [solved for solved in counts if solved.correct]
+    if count < 1:
+        raise HarnessError(f"pool hardest: --count must be at least 1, got {count}")
+    if len(solvable) < count:
+        raise HarnessError(
+            f"pool hardest: {len(solvable)} of {len(counts)} problems have a correct response, --count asks for "
+            f"{count}: ask for fewer, or give a pool with more responses a problem"
+        )
+    return sorted(solvable, key=lambda solved: solved.correct / solved.n)[:count]
+
+
 def _graded(config: RunConfig, progress: Progress) -> Plan:
-    """The plan of a pool, a file or one of the store, every response of which has its verdict."""
+    """The plan of a pool, a file or one of the store, every response of which has its verdict (and its audit)."""
     assert config.pool is not None
     if config.pool.exists():
         plan = make_plan(config, progress)
     else:
         plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
-    if plan.imported:
-        importing.bring_in(plan.imported, plan.work, progress)
-    for stage in filter(None, (plan.work.verdicts, plan.work.graded, plan.work.answers)):
-        stage.begin()
-    plan.check_grader()
-    require_consent("pool audit", preflight(plan).outlook, progress, "--split makes it shorter")
-    pipeline.verify(plan, progress)
+    checked = [plan.audits, plan.chance] if config.audit else []
+    columns: list[Column] = [column for column in (plan.verdicts, *checked) if column]
+    with plan.store.used():
+        keep_problems(plan)
+        grades = isinstance(plan.verdicts, Verdicts) and plan.store.missing(plan.verdicts, plan.questions)
+        if grades and (remark := plan.task.check(unsafe_exec=config.unsafe_exec)):
+            progress.say(remark)
+        require_consent("pool audit", preflight(plan).outlook, progress, "--split makes it shorter")
+        plan.maker.make(columns, plan.questions)
     return plan
 
 
-def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
-    """The plan of grading a pool of the store: its task's problems that have a shard there."""
-    inputs = read_manifest(folder)
-    made_for = inputs["task"]
-    name, revision = (made_for["name"], made_for["revision"]) if isinstance(made_for, dict) else (made_for, None)
-    if not (config.task or name):
-        raise HarnessError(f"pool {folder.name}: brought its own verdicts, and no --task says how to grade it")
-    context = make_context(replace(config, task=config.task or name, pool=None, ids=None), progress)
+def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Plan:
+    """The plan of grading a pool of the store: its task's problems that have responses there."""
+    name = config.task or pool.about.get("task")
+    if not name:
+        raise HarnessError(f"pool {pool.key}: brought its own verdicts, and no --task says how to grade it")
+    context = make_context(replace(config, task=name, pool=None, ids=None), progress)
     assert context.task is not None
-    if revision and revision != context.task.revision:
-        raise HarnessError(
-            f"pool {folder.name}: was made from revision {revision} of {name}'s data, this is {context.task.revision}: "
-            "say the --data that it was made with"
-        )
-    stage = Stage(folder, folder.name, ".parquet", inputs)
-    by_id, fault = _problems(context.task, [config.split] if config.split else context.task.splits)
-    problems = [problem for problem in by_id.values() if stage.path(problem).exists()]
-    if fault and len(problems) < len(list(folder.glob("*.parquet"))):
+    task: Task = context.task.built
+    by_id, fault = _problems(task, [config.split] if config.split else task.splits)
+    questions = []
+    for problem_id, stored in pool.questions.items():
+        problem = by_id.get(problem_id)
+        if problem and stored.problem.prompt in ("", problem.prompt):  # "": it was pulled without texts
+            questions.append(Question(problem))
+            vars(questions[-1])["asked"] = stored.asked
+    if fault and len(questions) < len(pool.questions):
         raise HarnessError(f"{fault}; of a --data file say the --split") from fault
-    if not problems:
-        raise HarnessError(f"pool {folder.name}: none of its problems is task {context.config.task!r}'s: say --task")
-    return Plan(context, context.task, problems, context.work(context.task, stage))
+    if not questions:
+        raise HarnessError(f"pool {pool.key}: none of its problems is task {name!r}'s: say --task")
+    responses = StoredResponses(pool.folder)
+    verdicts = Verdicts(context.task, responses)
+    return Plan(context, task, questions, responses, verdicts, None, None, {}, {}, None)
 
 
 def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:
@@ -140,92 +364,3 @@ def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], Ha
         except HarnessError as failure:
             fault = fault or failure
     return by_id, fault
-
-
-def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return the summary of a pool: its numbers of problems and responses, lengths, and pass@1 if it has verdicts.
-
-    pool   a pool file, or the key (or its beginning) of a pool in the store `root`
-
-    What only verdicts tell is None without them; of a pool in the store, those that are there count.
-    """
-    if Path(pool).exists():
-        layouts = Layouts(load_registry(plugin_files))
-        records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool), layouts=layouts))
-        return {"pool": pool, **_summary(records)}
-    folder = stored_pool(root, pool)
-    graded = graded_folder(root, folder.name)
-    stored = ((shards.read_responses(path), _correct_in(graded, path)) for path in sorted(folder.glob("*.parquet")))
-    return {"pool": folder.name, **_summary(stored)}
-
-
-def export(key: str, out: Path, root: Path) -> str:
-    """Write a pool of the store `root` as JSONL, one line per problem; return a sentence that says what was written.
-
-    Lines are in the order of the problems' shards, and hold verdicts if the pool is graded.
-
-    key   the pool's key, or its beginning
-    """
-    folder = stored_pool(root, key)
-    graded = graded_folder(root, folder.name)
-    lines = []
-    files = sorted(folder.glob("*.parquet"))
-    for path in files:
-        responses, about = shards.read_responses(path), shards.read_about(path)
-        line: dict[str, Any] = {**about, "responses": list(responses.texts)}
-        if not np.isnan(responses.logprobs).any():
-            line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": _logprob_kind(folder)}
-        if "length" in responses.finish:  # without it every response counts as complete, and is graded so
-            line["finish"] = list(responses.finish)
-        if responses.scores:
-            line["scores"] = {name: _or_null(values) for name, values in responses.scores.items()}
-        correct = _correct_in(graded, path)
-        lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
-    write_atomically(out, ("\n".join(lines) + "\n").encode())
-    return f"{out}: {len(files)} problems" + (", with verdicts" if graded else "")
-
-
-def _or_null(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
-
-
-def _logprob_kind(folder: Path) -> str:
-    """What the pool's log-probabilities are of: as its engine said, else our own kind."""
-    engine = read_manifest(folder).get("engine")
-    named = engine.get("logprob_kind") if isinstance(engine, dict) else None
-    return named or "sum, temperature 1, unfiltered"
-
-
-def _correct_in(graded: Path | None, shard: Path) -> list[bool] | None:
-    path = graded / shard.name if graded else None
-    return [verdict == "correct" for verdict in shards.read_verdicts(path)] if path and path.exists() else None
-
-
-def _summary(pools: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:
-    sizes, distinct, lengths, cut, solved, right, graded = [], 0, 0.0, 0, 0, 0, 0
-    scores: dict[str, None] = {}
-    for responses, correct in pools:
-        scores |= dict.fromkeys(responses.scores)
-        sizes.append(len(responses))
-        distinct += len(set(responses.texts))
-        lengths += float(np.sum(responses.lengths))
-        cut += list(responses.finish).count("length")
-        if correct is not None:
-            graded += len(correct)
-            right += sum(correct)
-            solved += any(correct)
-    total = sum(sizes)
-    if not total:
-        raise HarnessError("pool: holds no responses yet")
-    return {
-        "problems": len(sizes),
-        "responses": total,
-        "n": sizes[0] if len(set(sizes)) == 1 else [min(sizes), max(sizes)],
-        "distinct": distinct / total,
-        "mean_length": lengths / total,
-        "cut_at_max_tokens": cut / total,
-        "graded": graded,
-        "solvable": solved if graded else None,
-        "pass_at_1": right / graded if graded else None,
-        **({"scores": list(scores)} if scores else {}),
-    }

@@ -45,7 +45,7 @@ def inspected(value: Mapping[str, Any], is_file: bool) -> None:
 
 
 def responses(value: Mapping[str, Any], listed: int, full: bool) -> None:
-    """Print the first `listed` responses that `showing.show` returned, under their problems' prompts."""
+    """Print the first `listed` responses that `jobs.show` returned, under their problems' prompts."""
     left = listed
     for problem in value["problems"]:
         shown = problem["responses"][:left]

@@ -63,8 +63,16 @@ class EsmFold:
     def __post_init__(self) -> None:
         if self.plddt_mean not in MEANS:
             raise HarnessError(f"proteins: plddt_mean must be atoms or ca, got {self.plddt_mean!r}")
-        object.__setattr__(self, "chunk_sizes", {})  # length -> the size that fits into memory
-        object.__setattr__(self, "together", {})  # length -> the number of sequences that fit into memory
+
+    @cached_property
+    def chunk_sizes(self) -> dict[int, int]:
+        """Return by length the size of a chunk that fits into memory, where it was found."""
+        return {}
+
+    @cached_property
+    def together(self) -> dict[int, int]:
+        """Return by length the number of sequences that fit into memory, where it was found."""
+        return {}
 
     @cached_property
     def copy(self) -> Copy:

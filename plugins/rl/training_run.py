@@ -243,7 +243,7 @@ def has_second_grader(task: Any) -> bool:
     return isinstance(task, Audited)
 
 
-def _reward(request: TrainRequest, task: Task) -> str:
+def _reward(request: TrainRequest, task: _Trained) -> str:
     """The grader of the reward: as requested, else as the task says, else "verifier"."""
     if has_second_grader(task):
         return request.reward or task.rl.get("reward", "lenient")
@@ -285,8 +285,12 @@ def _refuse_another(run: TrainingRun) -> None:
         )
 
 
-def _task(request: TrainRequest, registry: Registry, split: str) -> Task:
-    task: Task = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
+class _Trained(Task, Trainable):
+    """A task that says how to train on it, as `_task` returns it."""
+
+
+def _task(request: TrainRequest, registry: Registry, split: str) -> _Trained:
+    task: _Trained = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
     splits = task.rl if isinstance(task, Trainable) else {}
     missing = [name for name in ("train", "dev") if name not in splits]
     if missing:

@@ -19,7 +19,8 @@ from .trl_trainer import complete
 def main(folder: Path) -> None:
     """Train the run of a folder to its last step."""
     run = read_run(folder)
-    resumed = (complete(run) or [None])[-1]
+    checkpoints = complete(run)
+    resumed = checkpoints[-1] if checkpoints else None
     if resumed and run.settings.steps is not None and resumed.step >= run.settings.steps:
         return
     options = build(load_registry(run.plugin_files), "trainer", run.trainer)

@@ -87,7 +87,7 @@ class GroupTrainer(GRPOTrainer):
         self.run, self.options, self.done = run, options, resumed.step if resumed else 0
         steps = (run.settings.steps or FOREVER) - self.done
         args = GRPOConfig(**grpo_arguments(run, options.processes, steps))
-        rows = {"device": str(args.device), "dtype": "float32", "batch": options.rows}
+        rows: dict[str, Any] = {"device": str(args.device), "dtype": "float32", "batch": options.rows}
         self.engine = PolicyEngine(model=str(resumed.path) if resumed else run.model, **rows)
         self.grader, self.shaping = Grader(run), Shaping(run)
         self.reference = Transformers(model=run.model, **rows) if self._takes_states_of("ref") else None
@@ -157,7 +157,7 @@ class GroupTrainer(GRPOTrainer):
         ids = [self.engine.prompt_ids(messages) for messages in chats for _ in range(settings.rollouts)]
         return {
             "prompt_ids": ids,
-            "completion_ids": [row for pool in pools for row in pool.token_ids],
+            "completion_ids": [row for pool in pools for row in pool.token_ids or ()],
             "logprobs": None,
         }
 

@@ -191,7 +191,7 @@ def _trainer(run: TrainingRun, validates: bool) -> dict[str, Any]:
 def _on_cpu() -> dict[str, Any]:
     """Return the keys for CPUs: one process trains in float32, one samples (`verl_child.rollout`), with a small Ray."""
     plain = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
-    workers = {f"{part}.fsdp_config.use_torch_compile": False for part in ("actor", "ref")}
+    workers: dict[str, Any] = {f"{part}.fsdp_config.use_torch_compile": False for part in ("actor", "ref")}
     workers |= {f"{part}.fsdp_config.mixed_precision": dict(plain) for part in ("actor", "ref")}
     workers |= {
         "actor.use_torch_compile": False,

@@ -77,7 +77,7 @@ class MinP(Vanilla):
     min_p: float = 0.05
     p: InitVar[float | None] = None
 
-    def __post_init__(self, p: float | None) -> None:  # type: ignore[override]
+    def __post_init__(self, p: float | None) -> None:
         self._take(p, "min_p")
         super().__post_init__()
 
@@ -93,7 +93,7 @@ class Nucleus(Vanilla):
     top_p: float = 0.9
     p: InitVar[float | None] = None
 
-    def __post_init__(self, p: float | None) -> None:  # type: ignore[override]
+    def __post_init__(self, p: float | None) -> None:
         self._take(p, "top_p")
         super().__post_init__()
 

@@ -24,10 +24,10 @@ def register_commands(register: Register) -> None:
 
 @store_app.command("list")
 def list_(store: StoreDir = Path("runs"), as_json: Json = False) -> None:
-    """Sizes by task, model and stage, what of it no cell uses, and when it was last used."""
-    from . import listing, tables
+    """Sizes by task, model and kind of column, what of it no cell uses, and when it was last used."""
+    from . import parts, tables
 
-    show(listing.listing(store), as_json, tables.listing)
+    show(parts.listing(store), as_json, tables.listing)
 
 
 @store_app.command()
@@ -43,7 +43,7 @@ def prune(
     """List what no cell uses and the next run can make again; with --yes delete it."""
     from harness.system.progress import Progress
 
-    from . import pruning, tables
+    from . import parts, tables
 
     with resumable("what is deleted is deleted; the same command deletes the rest"):
-        show(pruning.prune(store, pools, yes, Progress()), as_json, tables.pruned)
+        show(parts.prune(store, pools, yes, Progress()), as_json, tables.pruned)

@@ -16,7 +16,7 @@ UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def listing(value: Mapping[str, Any]) -> None:
-    """Print what `listing.listing` returned."""
+    """Print what `parts.listing` returned."""
     rows, fault = value["rows"], value["fault"]
     put(_line("", "size", "unused", "last used"))
     for title, group in _by_labels(rows):
@@ -37,7 +37,7 @@ def listing(value: Mapping[str, Any]) -> None:
 
 
 def pruned(value: Mapping[str, Any]) -> None:
-    """Print what `pruning.prune` returned."""
+    """Print what `parts.prune` returned."""
     rows, deleted = value["rows"], value["deleted"]
     going, kept = [row for row in rows if row["goes"]], [row for row in rows if not row["goes"]]
     if going:

@@ -303,7 +303,7 @@ class _Greedy:
         active.update(active.w[:right], z, used_up)
         filled = active.row >= 0
         self.bound[active.row[filled]] = active.bonus[filled]
-        if v is not None:
+        if v is not None and self.factor is not None:
             _subtract(self.factor, v[:right], z)
         self.picks += right
         return slots[block.sure : right]

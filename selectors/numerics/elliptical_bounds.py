@@ -106,7 +106,7 @@ class OutsideRows:
         scale = self.scale if dtype is np.float32 else 1.0
         if dtype not in self.columns:
             rows = self.h if len(self.rows) == len(self.h) else self.h[self.rows]
-            columns = np.asarray(rows if scale == 1 else rows / scale, dtype).T
+            columns: NDArray[Any] = np.asarray(rows if scale == 1 else rows / scale, dtype).T
             self.columns[dtype] = columns if self.falls < LASTING else np.ascontiguousarray(columns)
         return self.columns[dtype], scale
 

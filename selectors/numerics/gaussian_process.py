@@ -59,7 +59,8 @@ def standardised(values: Sequence[float]) -> Float64s:
     if np.isin(given, (0.0, 1.0)).all():
         return 2 * given - 1
     spread = given.std()
-    return (given - given.mean()) / (spread if spread > 0 else 1.0)
+    scaled: Float64s = (given - given.mean()) / (spread if spread > 0 else 1.0)
+    return scaled
 
 
 def fitted(h: Floats, rows: Sequence[int], values: Any, scale: float, noise: float) -> Any:

@@ -73,7 +73,7 @@ class _Greedy:
             product[np.diag_indices(len(rows))] += self.ridge
             for row, index in zip(rows.tolist(), block, strict=True):
                 self.copies.take(row, index)
-            self._commit(rows, np.linalg.cholesky(product), np.empty((len(rows), 0)))
+            self._commit(rows, np.asarray(np.linalg.cholesky(product), np.float64), np.empty((len(rows), 0)))
 
     def activate(self, forced: int | None) -> float:
         """Renew the active set and its product; return the largest residual outside.

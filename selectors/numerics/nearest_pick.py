@@ -188,4 +188,4 @@ class Sieve:
 
 def _rounding(rows: NDArray[Any]) -> float:
     """Return the largest error of a squared distance as a share of |x|² + |p|²: d terms, and some for rows and sums."""
-    return (rows.shape[1] + 32) * float(np.finfo(rows.dtype).eps) / 2
+    return float((rows.shape[1] + 32) * float(np.finfo(rows.dtype).eps) / 2)

@@ -281,7 +281,8 @@ def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
         if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
             return None
         column = pc.struct_field(column, name)
-    return column.to_pylist()
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 # The hub, or a clone of one of its datasets
@@ -291,7 +292,8 @@ def _batches(hub: Hub, config: str | None, split: str, folder: Path | None) -> I
     """Return the batches of one config's split, from the hub or from a local clone."""
     with tempfile.TemporaryDirectory() as scratch, _quiet(), _loading_faults(hub, folder):
         builder = _folder_builder(config, folder, scratch) if folder else _hub_builder(hub, config)
-        return builder.as_dataset(split=split).data.to_batches()
+        batches: Iterable[pa.RecordBatch] = builder.as_dataset(split=split).data.to_batches()
+        return batches
 
 
 def _folder_builder(config: str | None, folder: Path, scratch: str) -> Any:

@@ -60,7 +60,8 @@ def answer(response: str, cut_off: bool = False) -> str | None:
         statements = list(pattern.finditer(text))
         if statements:
             last = statements[-1]
-            return None if _ANOTHER.match(text, last.end(last.lastindex)) else last[last.lastindex]
+            group = last.lastindex or 0
+            return None if _ANOTHER.match(text, last.end(group)) else last[group]
     return None if cut_off else _unstated(text)
 
 

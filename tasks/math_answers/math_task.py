@@ -42,7 +42,7 @@ class MathTask(Task):
     fallback: bool = True
 
     @property
-    def grader(self) -> str:
+    def grader(self) -> str:  # type: ignore[override]
         """Return the version of these rules and that of math-verify, which decides what the rules leave open."""
         return f"3, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
 

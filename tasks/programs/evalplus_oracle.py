@@ -173,7 +173,7 @@ def _is_distance(expected: str, result: str, inputs: Sequence[Any], atol: float)
 
 
 def _is_root(expected: str, result: str, inputs: Sequence[Any], atol: float) -> bool:
-    return bool(abs(polynomial(*inputs, number(result))) <= atol)
+    return bool(abs(polynomial(inputs[0], number(result))) <= atol)  # type: ignore[arg-type]
 
 
 def pyramid_surface(base: float, height: float) -> int:
@@ -188,9 +188,9 @@ def digit_distance(first: int, second: int) -> int:
     return sum(abs(int(a) - int(b)) for a, b in pairs)
 
 
-def polynomial(coefficients: Sequence[float], x: complex) -> complex:
+def polynomial(coefficients: Sequence[float], x: float) -> float:
     """Return the value at x of a polynomial, the constant coefficient first (HumanEval/32)."""
-    return sum(coefficient * math.pow(x, power) for power, coefficient in enumerate(coefficients))  # type: ignore[arg-type]
+    return sum(coefficient * math.pow(x, power) for power, coefficient in enumerate(coefficients))
 
 
 SETS = (

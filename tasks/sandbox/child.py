@@ -66,7 +66,8 @@ def allowances(suite: dict[str, Any]) -> list[float]:
 
 
 def _import_cpu_s(suite: dict[str, Any]) -> float:
-    return max([bounds.IMPORT_CPU_S, *suite["cpu_limits_s"][:1]])
+    limits: list[float] = suite["cpu_limits_s"]
+    return max([bounds.IMPORT_CPU_S, *limits[:1]])
 
 
 def _encode_cpu_s(suite: dict[str, Any]) -> list[float]:

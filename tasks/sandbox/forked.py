@@ -136,7 +136,12 @@ def _forget_the_parents() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_the_parents)
-atexit.register(lambda: [checker.forget() for checker in _checkers])
+
+
+@atexit.register
+def _forget_all() -> None:
+    for checker in _checkers:
+        checker.forget()
 
 
 def serve(load: Callable[[], Callable[[Any], str]]) -> None:

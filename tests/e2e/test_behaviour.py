@@ -5,8 +5,9 @@ import re
 import pytest
 from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, written
 from support.json_lines import write_json_lines
+from support.stores import files_of
 
-from harness.store.shards import read_full_verdicts
+from harness.columns.store import read
 from harness_tasks.programs import behaviour
 
 TASK = "mbppplus:answer_by=behaviour,inputs=4"
@@ -38,8 +39,8 @@ def test_samples_of_evalplus_without_the_prompts_head_are_graded_in_a_run(harnes
     [row] = run.rows
     assert (row["n"], row["solvable"], row["pass_at_k"]["1"], row["pass_at_k_random"]["1"]) == (2, 1, 1, 0.5)
     assert "not taken as verdicts: passed" in run.err
-    [verdicts] = (tmp_path / "runs" / "verdict").rglob("*.parquet")
-    assert [verdict.reason for verdict in read_full_verdicts(verdicts)[0]] == ["", "no function half"]
+    [verdicts] = files_of(tmp_path / "runs", "verdicts")
+    assert read(verdicts)["reason"].to_pylist() == ["", "no function half"]
 
 
 @pytest.fixture
@@ -80,8 +81,9 @@ def test_programs_that_do_the_same_are_one_answer_in_runs_and_in_select(harness,
 def test_only_answers_are_made_anew_verdicts_and_responses_are_shared(harness, options, tmp_path):
     for task in ("mbppplus:tests=base", f"{TASK},tests=base"):
         assert harness("run", "--task", task, "--selector", "uniform", *options).code == 0
-    kinds = {path.name: len(list(path.iterdir())) for path in (tmp_path / "runs").iterdir() if path.is_dir()}
-    assert kinds | {"cells": 0} == {"pool": 1, "graded": 1, "answer": 1, "verdict": 2, "ranking": 2, "cells": 0}
+    runs = tmp_path / "runs"
+    memos = sorted(path.name.partition(".")[0] for path in (runs / "memo").iterdir())
+    assert (memos, len(files_of(runs, "responses")), len(files_of(runs, "verdicts"))) == (["answers", "graded"], 1, 2)
     assert "nothing to delete" in harness("store", "prune", "--store", tmp_path / "runs").out
     assert harness("doctor", "--store", tmp_path / "runs").code == 0
 

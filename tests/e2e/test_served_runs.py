@@ -8,7 +8,7 @@ from support.openai_client import colour, of_first_row, run_colours, sample, sho
 from support.openai_server import none, serving, status
 from support.stores import cell_of, contents
 
-from harness.store import shards
+from harness.columns import column
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 SEVENTH_FAILS = [none] * 6 + [status(500)]  # the check, five rows, and the sixth row
@@ -41,8 +41,9 @@ def faults(server):
 
 
 def kept(folder):
-    """All files of a store but those that say when something was graded, and what was used for it."""
-    return {name: content for name, content in contents(folder).items() if not re.search("graded|spent", name)}
+    """All complete files of responses, and the cells."""
+    names = re.compile(r"/responses\.[^/]*/.*|cells/.*")
+    return {name: content for name, content in contents(folder).items() if names.search(name) and ".part." not in name}
 
 
 @pytest.mark.slow
@@ -54,7 +55,7 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(run, fa
     assert "1 of 40 responses did not come (500: overloaded (1 try)): 1 problem has a smaller N" in partial.err
     assert sorted(problem["n"] for problem in cell_of(tmp_path / "partial", partial.rows[0])["problems"]) == [19, 20]
     assert [row["errors"] for row in partial.rows] == [0, 0]
-    assert len(list((tmp_path / "partial" / "pool").rglob("*.unanswered.json"))) == 1
+    assert len(list((tmp_path / "partial").rglob("*.part.parquet"))) == 1
     for expected in (2, 0):  # the check, and the row; then nothing
         again, requests = run("partial")
         assert requests == expected
@@ -69,9 +70,14 @@ def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(run, faults, tmp_
 
     faults += SEVENTH_FAILS
     assert run("late")[0].code == 0
-    for step in ("write_responses", "write_verdicts"):
+    write = column.write_parts
+    for kind in ("responses", "verdicts"):
         with monkeypatch.context() as patched:
-            patched.setattr(shards, step, killed)
+
+            def fails(path, *rest, kind=kind, **more):
+                return (killed if kind in path.parent.name else write)(path, *rest, **more)
+
+            patched.setattr(column, "write_parts", fails)
             assert run("late")[0].code != 0
     late, whole = run("late")[0], run("whole")[0]
     assert late.rows == whole.rows
@@ -90,7 +96,7 @@ def test_a_run_takes_the_model_that_is_served_says_what_it_lacks_and_exports_its
     assert {body["model"] for body in behaviour.bodies} == {"another"}  # not the task's own
     line = "openai: the server takes no seeds (this pool cannot be sampled again)"
     assert outcome.err.splitlines().count(line) == 1
-    (pool,) = (tmp_path / "pool").iterdir()
-    harness("pool", "export", pool.name, "--out", tmp_path / "out.jsonl", "--store", tmp_path)
+    (pool,) = tmp_path.glob("*/pool.json")
+    harness("pool", "export", pool.parent.name.rpartition(".")[2], "--out", tmp_path / "out.jsonl", "--store", tmp_path)
     exported = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
     assert exported["logprob_kind"] == "sum, as the server gives them"

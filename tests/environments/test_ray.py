@@ -20,7 +20,7 @@ import pytest
 from support.command_session import CommandSession
 from support.paths import SUPPORT, TOY
 from support.processes import alive, descendants, harness_command, wait_for
-from support.stores import results_of
+from support.stores import files_of, results_of
 
 if find_spec("ray") is None:  # not imported: it is used in processes of its own
     pytest.skip("needs ray", allow_module_level=True)
@@ -106,8 +106,8 @@ def results(store: Path) -> dict[str, bytes]:
     return {name: content for name, content in results_of(store).items() if not name.endswith(".shared.tmp")}
 
 
-def shards(store: Path) -> int:
-    return len(list(store.glob("pool/*/*.parquet")))
+def sampled(store: Path) -> int:
+    return len(files_of(store, "responses"))
 
 
 def waiting(marks: Path) -> list[int]:
@@ -217,7 +217,7 @@ def test_an_interrupted_run_leaves_nothing_running_and_goes_on_where_it_was(own_
     wait_for(lambda: not any(map(alive, commands)), HANGS_S, f"the end of {commands}")
     assert not list(short.iterdir())
     store = tmp_path / "runs"
-    assert shards(store) == 1
+    assert sampled(store) == 1
     open_gate(marks)
     again = session.run(*arguments(store, "local", engine="gated:group=1", plugin=marks))
     assert "pool: reused for 1 of 6 problems" in again.err

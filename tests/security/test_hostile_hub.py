@@ -1,15 +1,18 @@
 """A repository made to harm: nothing of it leaves its folder, fills memory or disk; no token is written anywhere."""
 
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
 import pytest
-from support.hub_repositories import changed_manifest, changed_table, put, refused_and_nothing_written
+from support.hub_repositories import first, put_rows, refused_and_nothing_written
 from support.hub_server import TOKEN
 from support.stores import contents
 
+from harness.columns.store import filed
+
 # huggingface_hub 2.4.0 hands a large file to its HTTP client in a way that the client calls old.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
-
-RESPONSES = "responses/00000.parquet"
 
 
 @pytest.fixture
@@ -18,47 +21,93 @@ def refused(pull, tmp_path):
     return lambda *words: refused_and_nothing_written(pull(), tmp_path / "other", *words)
 
 
-def with_manifest(repository, change):
-    repository.commit(repository.files | {"manifest.json": changed_manifest(repository.files["manifest.json"], change)})
-
-
-def test_no_name_in_a_manifest_becomes_a_path(repository, refused, tmp_path):
+def test_no_name_in_a_repository_becomes_a_path(repository, refused, hub, tmp_path):
     honest = repository.files
-    for change, words in (
-        (lambda stage: stage["files"][0].update(path="../../../../evil"), "must be responses/00000.parquet"),
-        (lambda stage: stage.update(key="../../../evil"), "not their key's"),
-        (lambda stage: stage["shards"][0].__setitem__(1, "/../../evil"), "12 hex digits"),
+    pool = first(repository, "responses").partition("/")[0]
+    for name in (
+        "../evil",
+        "responses.x/../../../evil",
+        "evil.sh",
+        "cells/evil.json",
+        "responses.a.0123456789ab/.evil",
+    ):
+        repository.commit(honest | {f"{pool}/{name}": b"x"})
+        refused("is no file of a pool")
+    assert not [request for request in hub.requests if "resolve" in request]
+    assert not [*tmp_path.rglob("*evil*"), *tmp_path.parent.glob("*evil*"), *tmp_path.parents[1].glob("*evil*")]
+    other = {path.replace(pool, "x.0123456789ab"): content for path, content in honest.items()}
+    repository.commit(honest | other)
+    refused("holds 2 pools")
+    repository.commit(other)
+    refused("the settings of x.0123456789ab are not those of its key")
+
+
+def column(table, name, values):
+    at = table.column_names.index(name)
+    return table.set_column(at, name, pa.array(values, table.schema.field(name).type))
+
+
+def test_values_that_no_run_makes_are_refused(repository, refused):
+    honest = repository.files
+
+    def changed(name, value):
+        return lambda table: column(table, name, [value, *table[name].to_pylist()[1:]])
+
+    for kind, change, words in (
+        ("responses", changed("text", None), "a row is without text"),
+        ("responses", changed("finish", "\x1b[2J"), "finish must be one of"),
+        ("responses", changed("length", -3), "is -3 tokens long"),
+        ("responses", changed("length", 4), "not as many token ids"),
+        ("responses", changed("logprob", float("inf")), "is infinite"),
+        ("responses", changed("token_ids", None), "have no token ids"),
+        ("responses", changed("token_ids", [-1, 0, 0]), "missing or negative"),
+        ("responses", lambda table: table.slice(1), "has 15 responses, and the pool is of 16"),
+        ("responses", lambda table: table.drop_columns("length"), "has other columns than"),
+        ("verdicts", changed("status", "correct!"), "status must be one of"),
+        ("verdicts", lambda table: table.slice(1), "has 15 rows for 16 responses"),
+        ("verdicts", lambda table: table.replace_schema_metadata({"about": "[" * 9_999}), "not JSON"),
+        ("verdicts", lambda table: table.replace_schema_metadata({"about": '{"conditions": {"a": 1}}'}), "conditions"),
     ):
         repository.commit(honest)
-        with_manifest(repository, lambda value, change=change: change(value["stages"][0]))
-        refused(words)
-    assert not [*tmp_path.rglob("*evil*"), *tmp_path.parent.glob("*evil*"), *tmp_path.parents[1].glob("*evil*")]
+        put_rows(repository, kind, change)
+        refused("problem 'test/0'", words)
 
 
-@pytest.mark.slow
-def test_a_small_file_that_would_unpack_to_gigabytes_is_not_unpacked(repository, refused):
-    def bomb(table):
-        column = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), pa.array(["x" * (64 << 20)]))
-        return table.set_column(2, "text", column)
+def test_vectors_and_lists_that_no_run_makes_are_refused(repository, refused):
+    honest = repository.files
+    path = first(repository, "vectors")
+    pool = path.partition("/")[0]
+    stem = ".".join(Path(path).name.split(".")[:2])
+    for vectors in (np.full((16, 8), np.nan, np.float32), np.zeros((16, 8)), np.zeros((3, 8), np.float32)):
+        name, parts = filed(Path(path).parent, stem, vectors)
+        files = {other: content for other, content in honest.items() if other != path}
+        repository.commit(files | {name.as_posix(): b"".join(map(bytes, parts))})
+        refused("problem 'test/0'")
+    repository.commit(honest | {f"{pool}/problems.jsonl": b"0123456789abcdef [1, 2]"})
+    refused("problems.jsonl is damaged: 1 of its lines")
+    repository.commit(honest | {f"{pool}/problems.jsonl": b""})
+    refused("half of a pool: of 6 files of responses nothing says to which problem")
 
-    put(repository, RESPONSES, changed_table(repository.files[RESPONSES], bomb))
-    assert len(repository.files[RESPONSES]) < 1 << 16
-    refused(RESPONSES, "unpacks to more than 4 GiB")
+
+def test_a_small_file_that_would_unpack_to_much_is_not_unpacked(repository, refused, monkeypatch):
+    put_rows(repository, "responses", lambda table: column(table, "text", ["x" * (1 << 17)] * 16))
+    assert len(repository.files[first(repository, "responses")]) < 1 << 13
+    monkeypatch.setattr("harness_plugins.hub.pool_files.LIMIT", 1 << 20)
+    refused("its rows unpack to more than")
 
 
 def test_a_pool_larger_than_the_disk_is_refused_before_it_is_fetched(hub, repository, refused):
     hub.says_hashes = False
-    hub.claimed_sizes[RESPONSES] = 1 << 60
-    with_manifest(repository, lambda value: value["stages"][0]["files"][0].update(size=1 << 60))
+    hub.claimed_sizes[first(repository, "responses")] = 1 << 60
     refused("GB free", "another --store")
-    hub.claimed_sizes["manifest.json"] = 1 << 40
+    hub.claimed_sizes[first(repository, "responses").partition("/")[0] + "/problems.jsonl"] = 1 << 40
     refused("too many to be one")
     assert not [request for request in hub.requests if "resolve" in request and "parquet" in request]
 
 
 def test_the_token_is_written_nowhere(push, pull, hub, tmp_path):
     outcomes = [push("--vectors", "--verdicts", "--prompts", "mit"), pull()]
-    assert [outcome.code for outcome in outcomes] == [0, 0]
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
     assert all(TOKEN not in outcome.out + outcome.err for outcome in outcomes)
     everything = [*contents(tmp_path).values(), *hub.repositories["lab/colours-pool"].files.values(), *hub.bodies]
     assert len(everything) > 20

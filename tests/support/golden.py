@@ -294,7 +294,9 @@ def smollm2(folder: Path) -> Iterator[Record]:
 def select(folder: Path) -> Iterator[Record]:
     """Chosen responses: fresh, after others were verified, by own vectors, by scores, of a model's states."""
     pool = gpt4(folder, problems=8, n=40, scores=True)
-    verified = [{"problem_id": json.loads(line)["problem_id"], "indices": [0, 3, 17]} for line in pool.open()]
+    verified = [
+        {"problem_id": json.loads(line)["problem_id"], "indices": [0, 3, 17]} for line in pool.read_text().splitlines()
+    ]
     after = ("--verified", _written(folder / "verified.jsonl", verified))
     own = ("--embeddings", vectors(folder, pool))
     states = (*GAME24, "--model", "tiny24", "--embedder", "hidden-last")

@@ -11,6 +11,7 @@ import warnings
 import pytest
 
 from harness.cli import main
+from harness.columns.stored import pool_keys
 from support.hub_server import TOKEN, HubServer, Repository
 from support.paths import TOY
 
@@ -41,6 +42,7 @@ def hub_on_loopback(home):
         for name, value in (
             ("ENDPOINT", server.endpoint),
             ("HUGGINGFACE_CO_URL_TEMPLATE", template),
+            ("HF_HUB_CACHE", str(home / "hub")),
             ("HF_HUB_DISABLE_XET", True),
             ("HF_HUB_OFFLINE", False),
         ):
@@ -68,16 +70,16 @@ def sampled(tmp_path_factory):
 def pool(sampled, tmp_path):
     """The key of the pool of which the test has a copy in its store `runs`."""
     shutil.copytree(sampled, tmp_path / "runs")
-    [folder] = (tmp_path / "runs" / "pool").iterdir()
-    return folder.name
+    [key] = pool_keys(tmp_path / "runs")
+    return key
 
 
 @pytest.fixture(scope="session")
 def pushed(sampled, tmp_path_factory):
     """The files of a repository with that pool, its vectors and verdicts, without prompts."""
-    [folder] = (sampled / "pool").iterdir()
+    [key] = pool_keys(sampled)
     with hub_on_loopback(tmp_path_factory.mktemp("home")) as server:
-        command("pool", "push", folder.name, REPO, "--store", sampled, "--vectors", "--verdicts")
+        command("pool", "push", key, REPO, "--store", sampled, "--vectors", "--verdicts")
         return dict(server.repositories[REPO].files)
 
 

@@ -30,7 +30,7 @@ class Repository:
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
     def commit(self, files: dict[str, bytes]) -> str:
-        name = hashlib.sha1(f"{len(self.commits)} {sorted(files)}".encode()).hexdigest()
+        name = hashlib.sha1(f"{len(self.commits)} {sorted(files.items())}".encode()).hexdigest()
         self.commits[name] = files
         return name
 
@@ -173,7 +173,7 @@ class Hub(BaseHTTPRequestHandler):
             listed: dict[str, dict[str, Any]] = {}
             for path, content in sorted(below.items()):
                 rest = path[len(under) + 1 if under else 0 :]
-                if "/" in rest and self.query.get("recursive") != ["True"]:
+                if "/" in rest and self.query.get("recursive", [""])[0].lower() != "true":
                     folder = path[: len(path) - len(rest)] + rest.split("/")[0]
                     listed[folder] = {"type": "directory", "path": folder, "oid": "0" * 40, "size": 0}
                 else:

@@ -251,7 +251,7 @@ def _read(path: Path) -> Entry:
         content = path.read_bytes()
     try:
         values: dict[str, Any] = parsed(content, "usage")
-        counts = {name: Tokens(**values.pop(name)) for name in ("tokens", "in_flight")}
+        counts: dict[str, Any] = {name: Tokens(**values.pop(name)) for name in ("tokens", "in_flight")}
         return Entry(name=path.name.split(".")[1], **counts, **values)
     except (ValueError, TypeError, KeyError, AttributeError) as failure:
         raise HarnessError(

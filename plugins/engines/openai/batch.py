@@ -66,7 +66,7 @@ async def by_batch(sampling: RowSampling) -> None:
                     sampling.results[part.places[name]].setdefault(row, reason)
             part.close(sampling, "the batch has no result for it")
     for j, rows in enumerate(sampling.rows_of):
-        sampling.results[j] = dict.fromkeys(rows, account.over) | sampling.results[j]
+        sampling.results[j] = {**dict.fromkeys(rows, account.over), **sampling.results[j]}
         sampling.report_done(j)
 
 
@@ -91,7 +91,7 @@ class Part:
     def close(self, sampling: RowSampling, reason: str) -> None:
         """Give the rows that have no result the reason, so that they are not requested again in this run."""
         for j, rows in self.asked:
-            sampling.results[j] = dict.fromkeys(rows, reason) | sampling.results[j]
+            sampling.results[j] = {**dict.fromkeys(rows, reason), **sampling.results[j]}
 
 
 def _next_batch(sampling: RowSampling) -> Part | None:

@@ -100,7 +100,7 @@ class Session:
 
     async def __aenter__(self) -> Session:
         httpx, server = library(), self.server
-        self.client: httpx.AsyncClient = httpx.AsyncClient(
+        self.client = httpx.AsyncClient(
             headers={**server.key.headers(), "Accept": "application/json"},
             timeout=httpx.Timeout(None, connect=min(CONNECT_S, server.timeout_s)),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=server.concurrency),

@@ -140,7 +140,7 @@ def read_choices(answer: Any, rows: int) -> dict[int, Choice]:
     raw = _field(answer, "choices", list)
     if not raw:
         raise Malformed("no choices")
-    indices = [entry.get("index") if isinstance(entry, dict) else None for entry in raw]
+    indices: list[Any] = [entry.get("index") if isinstance(entry, dict) else None for entry in raw]
     numbered = sorted(map(str, indices)) == sorted(map(str, range(len(raw))))
     choices = {
         int(index) if numbered else at: _choice(entry)
@@ -204,7 +204,7 @@ def _logprobs(raw: Any) -> list[float] | None:
     entries = raw.get("content", raw.get("token_logprobs"))
     if not isinstance(entries, list):
         return None
-    values = [entry.get("logprob") if isinstance(entry, dict) else entry for entry in entries]
+    values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else entry for entry in entries]
     return [float(value) for value in values] if all(map(_is_logprob, values)) else None
 
 

@@ -87,10 +87,10 @@ class Transformers(OnCheckpoint):
         self._chunks = Chunks(self.batch)
         if self.model is not None or self.adapter is not None:
             more = self._checkpoint.libraries  # a wrong path is an error now, not when sampling starts
-            self.libraries = (*self.libraries, *more)
+            self.libraries = (*self.libraries, *more)  # type: ignore[assignment]
 
     @cached_property
-    def _checkpoint(self) -> Checkpoint:
+    def _checkpoint(self) -> Checkpoint:  # type: ignore[override]
         model = DEFAULT_MODEL[self._device] if self.model is None else self.model
         location = locate(model, takes_gguf=True)
         if location.folder is not None and self.revision is not None:
@@ -100,7 +100,7 @@ class Transformers(OnCheckpoint):
         return Checkpoint(location, self.device, self.dtype, self.revision, adapter)
 
     @property
-    def _device(self) -> str:
+    def _device(self) -> str:  # type: ignore[override]
         return device_kind(self.device)
 
     def identity(self) -> Mapping[str, Any]:
@@ -173,7 +173,7 @@ class Transformers(OnCheckpoint):
         require_known("transformers", states, self.states)
         pooled: dict[str, Floats] = {}
         for chunk, columns in self._passes(
-            prompt, responses, ENCODED_TOKENS, lambda *rows: self._encode(*rows, states)
+            prompt, responses, ENCODED_TOKENS, lambda start, rows: self._encode(start, rows, states)
         ):
             for kind, values in columns.items():
                 pooled.setdefault(kind, np.empty((len(responses), values.shape[1]), np.float32))[chunk] = values

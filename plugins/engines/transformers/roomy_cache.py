@@ -32,6 +32,8 @@ def with_room(cache: DynamicCache, rows: torch.Tensor, kind: type[RoomyLayer] | 
 class RoomyLayer(DynamicLayer):
     """`keys` and `values` (rows, heads, tokens, width) are views of larger tensors, and grow in place."""
 
+    keys: torch.Tensor
+    values: torch.Tensor
     all_keys: torch.Tensor
     all_values: torch.Tensor
 

@@ -20,8 +20,8 @@ import numpy as np
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
-from harness_plugins.models.checkpoint import Checkpoint, device_kind
-from harness_plugins.models.model_files import dtype_name
+from harness_plugins.models.checkpoint import Checkpoint
+from harness_plugins.models.model_files import device_kind, dtype_name
 from harness_plugins.models.model_location import locate
 
 from ..on_checkpoint import OnCheckpoint
@@ -98,7 +98,7 @@ class Vllm(OnCheckpoint):
         self.passed_again = 0  # rows whose states were incomplete after sampling, and needed a second pass
         if self.model is not None or self.adapter is not None:
             more = self._checkpoint.libraries  # a wrong path is an error now, not when sampling starts
-            self.libraries = (*self.libraries, *more)
+            self.libraries = (*self.libraries, *more)  # type: ignore[assignment]
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
@@ -342,7 +342,7 @@ class Vllm(OnCheckpoint):
         return environment(find_python(self.python))
 
     @cached_property
-    def _device(self) -> str:
+    def _device(self) -> str:  # type: ignore[override]
         """Return the kind of device that vLLM is built for; without vLLM (to read a stored pool) this machine's."""
         try:
             return self._environment.device
@@ -350,7 +350,7 @@ class Vllm(OnCheckpoint):
             return device_kind("auto")
 
     @cached_property
-    def _checkpoint(self) -> Checkpoint:
+    def _checkpoint(self) -> Checkpoint:  # type: ignore[override]
         model = DEFAULT_MODEL[self._device] if self.model is None else self.model
         location = locate(model)
         if location.folder is not None and self.revision is not None:

@@ -71,7 +71,7 @@ class Cpu(PlatformBase):
         """Return False, so that verl uses this platform only if it is requested by name."""
         return False
 
-    def current_device(self) -> str:  # type: ignore[override]
+    def current_device(self) -> str:
         """Return the device for `.to(...)`."""
         return "cpu"
 

@@ -16,6 +16,7 @@ from support.refusals import refusal_of
 from support.task_files import parquet
 
 from harness import HarnessError
+from harness.columns.store import Memo
 from harness.columns.verdicts import graded
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
 
@@ -89,13 +90,13 @@ def test_a_program_gets_the_names_that_it_lacks_and_no_program_that_works_is_cha
     assert {verdict.status for verdict in verdicts.values()} == {"wrong"}
 
 
-def test_programs_that_differ_in_what_is_lent_to_them_have_their_own_verdicts_and_a_behaviour(headed):
+def test_programs_that_differ_in_what_is_lent_to_them_have_their_own_verdicts_and_a_behaviour(headed, tmp_path):
     [problem] = headed.problems("test")
     helpers = ["import math", "from cmath import sqrt as lacking", "def lacking(xs): return math.floor(2 * sum(xs))"]
     responses = [block(helper) + "\n" + block(LACKING) for helper in helpers]
     for order in (responses, responses[::-1]):
-        known = {}
-        statuses = {text: graded(headed, problem, [text], known)[0][0].status for text in order}
+        known = Memo(tmp_path / f"{order[0] == responses[0]}.jsonl")
+        statuses = {text: graded(headed, problem, [text], known=known)[0][0].status for text in order}
         assert [statuses[text] for text in responses] == ["wrong", "wrong", "correct"]
     assert len(set(headed.answers(problem, responses))) == 1
     behaviour = replace(headed, answer_by="behaviour")
@@ -124,13 +125,13 @@ def test_the_answer_is_the_program_in_one_spelling(mbpp, problem):
     assert mbpp.answer(problem, block(other)) == answers[0]
 
 
-def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mbpp, problem):
+def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mbpp, problem, tmp_path):
     for pair in SELF_AWARE:
         right, other = map(block, pair)
         assert len(set(mbpp.answers(problem, [right, other]))) == 1
         for order in ([right, other], [other, right]):
-            known = {}
-            statuses = {text: graded(mbpp, problem, [text], known)[0][0].status for text in order}
+            known = Memo(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl")
+            statuses = {text: graded(mbpp, problem, [text], known=known)[0][0].status for text in order}
             assert statuses == {right: "correct", other: "wrong"}
 
 

@@ -6,8 +6,9 @@ from support.paths import TOY
 from support.refusals import wrongly_refused
 
 from harness import HarnessError
-from harness.running.chosen_problems import only
-from harness_plugins.pool_tools.hardness import Solved, hardest
+from harness.columns.stored import pool_keys
+from harness.jobs.plan import only
+from harness_plugins.pool_tools.jobs import Solved, chosen_hardest
 
 
 def pool_lines(**correct):
@@ -20,12 +21,12 @@ def pool_lines(**correct):
 
 def test_the_hardest_are_those_with_the_lowest_share_above_zero_and_ties_keep_their_order():
     counts = [Solved("never", 8, 0), Solved("easy", 8, 7), Solved("b", 8, 1), Solved("long", 64, 2), Solved("a", 8, 1)]
-    assert [solved.problem_id for solved in hardest(counts, 3)] == ["long", "b", "a"]
-    assert len(hardest(counts, 4)) == 4
+    assert [solved.problem_id for solved in chosen_hardest(counts, 3)] == ["long", "b", "a"]
+    assert len(chosen_hardest(counts, 4)) == 4
     with pytest.raises(HarnessError, match="4 of 5 problems have a correct response, --count asks for 5"):
-        hardest(counts, 5)
+        chosen_hardest(counts, 5)
     with pytest.raises(HarnessError, match="--count must be at least 1, got 0"):
-        hardest(counts, 0)
+        chosen_hardest(counts, 0)
 
 
 def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness, written, tmp_path):
@@ -48,7 +49,7 @@ def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness,
 
 def test_a_run_on_the_list_takes_these_problems_alone_and_reuses_their_responses(toy, harness, tmp_path):
     [whole] = toy("--selector", "head", "--n", "12").rows
-    [key] = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
+    [key] = pool_keys(tmp_path / "runs")
     out = tmp_path / "hardest.jsonl"
     fixed = ("--plugin", TOY, "--store", tmp_path / "runs")
     made = harness("pool", "hardest", key[:6], "--count", 3, "--out", out, *fixed)

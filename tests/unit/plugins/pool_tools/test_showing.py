@@ -4,6 +4,8 @@ import pytest
 from support.json_lines import write_json_lines
 from support.refusals import error_line
 
+from harness.columns.stored import pool_keys
+
 LONG = "\n".join(f"line {number}" for number in range(9)) + "\nThe answer is 5."
 
 
@@ -15,7 +17,7 @@ def graded(harness, tmp_path):
     store = ("--store", tmp_path / "runs")
     spec = f"own:file={task},grader=number"
     ran = harness("run", "--task", spec, "--pool", pool, "--selector", "uniform", *store)
-    (key,) = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
+    [key] = pool_keys(tmp_path / "runs")
     return lambda *options: harness("pool", "show", key[:6], *store, *options), ran, key
 
 

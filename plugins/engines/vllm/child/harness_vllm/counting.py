@@ -21,8 +21,8 @@ class Counts:
         self.tokens = self.rows = 0
         self.due = 0.0
         self.report: Callable[[int, int], None] = lambda tokens, rows: None
-        core = getattr(engine, "engine_core", None)
-        get_output = getattr(core, "get_output", None)
+        core: Any = getattr(engine, "engine_core", None)
+        get_output: Any = getattr(core, "get_output", None)
         if get_output is None:
             return
 

@@ -27,7 +27,7 @@ def one_step_more(*, vllm_config: Any, **options: Any) -> Any:
 def _later(base: type) -> type:
     from vllm.v1.request import RequestStatus
 
-    class OneStepMore(base):  # type: ignore[misc, valid-type]
+    class OneStepMore(base):
         def _update_request_with_output(
             self, request: Any, new_token_ids: list[int], *more: Any, **options: Any
         ) -> tuple[list[int], bool]:

@@ -1,1 +1,0 @@
-"""Run the stages' work on a Ray cluster."""

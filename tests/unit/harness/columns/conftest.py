@@ -1,0 +1,72 @@
+"""Plugin files that begin from the toy's parts and note what is asked of them, and a look at what a run wrote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+HEAD = """
+import json, os, signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from harness import HarnessError, Problem, Task, correct, error, hookimpl, wrong
+from harness_file_toy import WORDS, Colours, Parrot, Rule
+
+HERE = Path(__file__).parent
+
+
+def note(*words):
+    with open(HERE / "notes", "a") as notes:
+        print(*words, file=notes)
+
+"""
+KINDS = ("task", "engine", "embedder", "scorer", "selector", "executor")
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """Write a plugin file: `plugin(code, engine=["Noting"])` registers a class under its name in small letters."""
+
+    def write(code, name="own.py", **classes):
+        hooks = [
+            f"@hookimpl\ndef register_{kind}s(register):\n"
+            + "".join(f"    register({n.lower()!r}, {n})\n" for n in names)
+            for kind, names in classes.items()
+        ]
+        path = tmp_path / "plugins" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(HEAD + code + "\n\n" + "\n\n".join(hooks))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def noted(tmp_path):
+    """What the plugin files have noted since the last call."""
+
+    def read():
+        path = tmp_path / "plugins" / "notes"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return lines
+
+    return read
+
+
+@pytest.fixture
+def new(tmp_path):
+    """How many files of which kind came into a store since the last call: {"verdicts": 2, "cells": 1}."""
+    known: set[Path] = set()
+
+    def count(store=tmp_path / "runs"):
+        now = {*store.rglob("*.parquet"), *store.rglob("*.npy"), *store.glob("cells/*")}
+        kinds = Counter(path.parent.name.partition(".")[0] for path in now - known)
+        known.update(now)
+        return dict(kinds)
+
+    return count
