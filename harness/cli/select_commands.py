@@ -25,7 +25,7 @@ def select(
     ] = False,
 ) -> None:
     """Choose which responses to verify next: k of each problem, without looking at any verdict."""
-    from harness.jobs import select as selection
+    from harness.jobs import selection
     from harness.system.progress import Progress
 
     from . import select_tables

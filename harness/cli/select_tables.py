@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness.system.console import Heading, console, printable, put, short, word_table
 
 if TYPE_CHECKING:
-    from harness.jobs.select import Chosen
+    from harness.jobs.selection import Chosen
 
 
 def selection(chosen: Sequence[Chosen]) -> None:

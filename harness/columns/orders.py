@@ -112,7 +112,8 @@ class Orders(Column):
                         picks += [(other, 0, picks[-1][2]) for other in range(trial + 1, self.trials)]
                         break
                 columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=False)) if picks else {}
-                made = {"kind": kind, "n": len(pools[place]), "trials": self.trials}
+                n = len(status[place])  # not of the pool, which a selector may break
+                made = {"kind": kind, "n": n, "trials": self.trials}
                 out.keep(each, table(columns, made))
 
     def rng(self, problem: Problem, trial: int) -> np.random.Generator:

@@ -17,10 +17,10 @@ from harness.contracts import Charges, KnowsItsSize, tokens_of
 from harness.errors import HarnessError
 from harness.pools.joining import Joined
 from harness.records import Problem, Responses, SampleRequest
-from harness.system.files import write_atomically
+from harness.system.files import disk_errors, write_atomically
 from harness.system.hashing import digest, storable
 
-from .column import Column, Out, Question, Todo
+from .column import Column, Out, Question, Todo, paid
 from .part import Part
 from .store import Rows, Store, about, is_part, read, table
 from .vectors import Vectors
@@ -149,6 +149,13 @@ class Sampled(Column):
         }
         return SampleRequest(**options | more)
 
+    def journals(self, questions: Sequence[Question], out: Out) -> list[Path]:
+        """The files in which the engine may keep what was paid for; their folder is there, if it is paid."""
+        if isinstance(self.engine.built, Charges):
+            with disk_errors(out.root):
+                paid(out.root, self).mkdir(parents=True, exist_ok=True)
+        return [out.paid(question) for question in questions]
+
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Sample, and keep each problem's responses when the engine has finished them, after their vectors.
 
@@ -171,7 +178,7 @@ class Sampled(Column):
 
     def _sampled(self, todo: Sequence[Todo], out: Out, kept: Sequence[Responses] = ()) -> list[Responses]:
         vectors = [column for column in out.wanted if isinstance(column, Vectors)]
-        journals = [out.paid(each.question) for each in todo]
+        journals = self.journals([each.question for each in todo], out)
         done: dict[int, tuple[int, int]] = {}
 
         def keep(j: int, sampled: Responses) -> None:
@@ -315,8 +322,8 @@ class Imported(Column):
     def kept_index(self, root: Path) -> dict[str, Any] | None:
         """What the file says of each problem, kept when it was brought in; None if it was not."""
         pattern = self._index_file(root, "*")
-        for path in pattern.parent.glob(pattern.name):
-            with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
+            for path in pattern.parent.glob(pattern.name):
                 content = path.read_bytes().decode()
                 if digest(content, 16) == path.name.split(".")[2]:
                     index: dict[str, Any] = json.loads(content)

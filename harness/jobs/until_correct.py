@@ -88,7 +88,7 @@ class Sequences(Sampled):
         if not getattr(self.engine.built, "served", False):  # a server's requests would wait for the verifier
             more["done"] = lambda place, responses: finish(judges[place], responses)
         questions = [judge.question for judge in judges]
-        journals, tokens = [out.paid(question) for question in questions], tokens_of(out.report)
+        journals, tokens = self.journals(questions, out), tokens_of(out.report)
         sampled = self.engine.built.sample(self.request(questions, n=n, tokens=tokens, journals=journals, **more))
         for judge, responses in zip(judges, sampled, strict=True):
             finish(judge, responses)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from harness.errors import contained, error_text
-from harness.jobs.select import Candidates
+from harness.jobs.selection import Candidates
 
 from .check import Check, measured
 from .config import VerifyConfig

@@ -20,7 +20,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 
 from harness.errors import HarnessError, did_you_mean, one_line
-from harness.jobs.select import Candidates
+from harness.jobs.selection import Candidates
 from harness.pools.reading import file_digest
 from harness.system.children import Ended, Lost, Wardens
 from harness.system.json_text import NotJSON, parsed

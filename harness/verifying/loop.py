@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.contracts import Ranker
 from harness.errors import HarnessError
-from harness.jobs.select import Candidates, Held, Opened, opened_pools
+from harness.jobs.selection import Candidates, Held, Opened, opened_pools
 from harness.pools.reading import file_digest
 from harness.system.hashing import canonical_json
 from harness.system.progress import Progress, Stage

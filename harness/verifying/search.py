@@ -9,7 +9,7 @@ import numpy as np
 from harness.columns.orders import pick_after, ranking_rng
 from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
-from harness.jobs.select import Candidates, Opened, selecting
+from harness.jobs.selection import Candidates, Opened, selecting
 from harness.plugin_system.picks import picked
 from harness.records import Outcome, Pool
 

@@ -39,9 +39,8 @@ def test_the_papers_runs_have_no_fallback_and_that_is_in_every_verdicts_key(file
     plain, paper = planned(), planned(paper=True)
     assert (plain.labels["task"], paper.labels["task"]) == ("gsm8k", "gsm8k:fallback=no")
     assert (plain.task.fallback, paper.task.fallback) == (True, False)
-    assert plain.work.pool.key == paper.work.pool.key  # the responses are shared, the verdicts are not
-    assert plain.work.verdicts.key != paper.work.verdicts.key
-    assert plain.work.graded.key != paper.work.graded.key
+    assert plain.responses.key == paper.responses.key  # the responses are shared, the verdicts are not
+    assert plain.verdicts.key != paper.verdicts.key
     assert planned(paper=True, task="gsm8k:fallback=yes").task.fallback
     registry = load_registry(())
     for task in ("gsm8k", "math", "math500", "aime24", "aime25", "dapo-math", "dapo-aime"):

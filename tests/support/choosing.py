@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from harness.jobs.options import SelectConfig
-from harness.jobs.select import Chosen, select
+from harness.jobs.selection import Chosen, select
 from harness.system.progress import Progress
 from support.paths import TOY
 

@@ -234,8 +234,8 @@ class Mine:
     needs = ()
     def rank(self, pool, rng):
         return iter(range(len(pool)))
-rows = harness.run(pool="p.jsonl", embeddings="E.npz", selectors=["slow", Mine()],
-                   plugin_files=["slow.py"], trials=1, quiet=True)
+options = {"pool": "p.jsonl", "embeddings": "E.npz", "plugin_files": ["slow.py"], "trials": 1, "quiet": True}
+rows = harness.run(selectors=["slow", Mine()], **options)
 print([row.samples_to_correct for row in rows])
 """
 SLOW = """

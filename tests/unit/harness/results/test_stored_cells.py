@@ -49,7 +49,7 @@ def test_a_problem_whose_id_no_file_can_hold_is_found_under_its_own_id(harness, 
     cell["problems"][0]["id"] = "half a pair \ud83d"
     in_store = stored_problems(tmp_path / "runs", cell)
     assert [(name, stored.problem.id) for name, stored in in_store.items()] == [
-        ("half a pair \ud83d", "half a pair \ud83d"),
+        ("half a pair \ud83d", "half a pair \ufffd"),
         ("plain", "plain"),
     ]
     assert [stored.responses(cell).texts for stored in in_store.values()] == [["x"], ["y"]]

@@ -12,7 +12,7 @@ from support.refusals import refusal_of
 from support.searches import config_of
 from support.verifying import outcomes_in
 
-from harness.jobs.select import Candidates
+from harness.jobs.selection import Candidates
 from harness.records import Problem
 from harness.verifying.check import Check
 from harness.verifying.command import CommandVerifier, words_of
