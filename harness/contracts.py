@@ -36,21 +36,6 @@ R = TypeVar("R")
 Report = Callable[[int], None]  # called with the number of units just done
 
 
-@runtime_checkable
-class ReportsTokens(Protocol):
-    """A report that counts tokens too; that of an executor that passes on only units is a plain function."""
-
-    def __call__(self, units: int) -> None: ...
-
-    def tokens(self, count: int) -> None:
-        """Count tokens just sampled; 0 says that the model is loaded."""
-
-
-def tokens_of(report: Report) -> Report:
-    """What to call with tokens just sampled: the report's own count, or nothing where it has none."""
-    return report.tokens if isinstance(report, ReportsTokens) else lambda count: None
-
-
 # Selectors.
 
 

@@ -231,6 +231,12 @@ class Out:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "report": ignored}
 
+    @property
+    def tokens(self) -> Report:
+        """What to call with tokens just sampled: the report's own count, or nothing where it has none."""
+        counts: Report = getattr(self.report, "tokens", ignored)
+        return counts
+
     def keep(
         self,
         todo: Todo,

@@ -20,7 +20,7 @@ from harness.plugin_system.registry import RANK_S, named
 from harness.records import Floats, Outcome, Pool, Problem
 
 from .column import Column, Out, Question, Todo
-from .part import Part
+from .part import CACHES, Part
 from .responses import responses_of, scores_of, seed_of
 from .store import about, table
 from .vectors import named_failure
@@ -136,8 +136,10 @@ START_S = 300.0  # to start a process, import and build the selector; the machin
 
 def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> None:
     """Rank in a child process, which is killed when it is late, and kept for the next problems if it is not."""
-    from harness.system.children import limited
+    from harness.system.children import end_limited, limited
 
+    if end_limited not in CACHES:  # its process has built the selector
+        CACHES.append(end_limited)
     names = ", ".join(repr(each.problem.id) for each in todo[:3]) + (", ..." if len(todo) > 3 else "")
     who = f"selector {orders.selector.spec!r}, problem {names}"
     try:

@@ -13,7 +13,6 @@ from typing import Any
 from harness.contracts import Identified
 from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
 from harness.plugin_system.registry import Registry, is_own, load_registry
-from harness.system.children import end_limited
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,8 @@ def identity(part: Part) -> dict[str, Any]:
 
 def forget() -> None:
     """Forget what was built: a plugin may have been installed or edited since."""
-    for cached in (registry, _built, _described):
-        cached.cache_clear()
-    end_limited()
+    for clear in CACHES:
+        clear()
+
+
+CACHES = [registry.cache_clear, _built.cache_clear, _described.cache_clear]  # what `forget` calls

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.contracts import Charges, KnowsItsSize, tokens_of
+from harness.contracts import Charges, KnowsItsSize
 from harness.errors import HarnessError
 from harness.pools.joining import Joined
 from harness.records import Problem, Responses, SampleRequest
@@ -199,7 +199,7 @@ class Sampled(Column):
             states=list(dict.fromkeys(column.state for column in vectors)),
             rows=[sorted(responses.missing) for responses in kept] if kept else None,
             report=out.report,
-            tokens=tokens_of(out.report),
+            tokens=out.tokens,
             journals=journals,
             done=keep,
         )

@@ -34,7 +34,7 @@ from .verdicts import verdicts_of
 # What of a problem the files of a kind depend on, and what they were made from, in this order.
 PARTS = {"responses": "asked", "vectors": "asked", "scores": "asked"}
 PARTS |= {"verdicts": "graded", "audits": "graded", "chance": "graded"}
-READS: dict[str, tuple[str, ...]] = {kind: ("responses",) for kind in PARTS if kind != "responses"}
+READS: dict[str, tuple[str, ...]] = dict.fromkeys(("vectors", "scores", "verdicts", "audits", "chance"), ("responses",))
 READS |= {"orders": ("responses", "verdicts", "vectors", "scores"), "choices": ("responses", "verdicts", "scores")}
 STAGES = {"pool": "responses", "embedding": "vectors", "score": "scores", "verdict": "verdicts", "ranking": "orders"}
 

@@ -18,7 +18,6 @@ from harness.columns.part import Part
 from harness.columns.responses import Sampled, response_rows
 from harness.columns.store import table
 from harness.columns.verdicts import graded
-from harness.contracts import tokens_of
 from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
 from harness.results import stopping_times
@@ -88,7 +87,7 @@ class Sequences(Sampled):
         if not getattr(self.engine.built, "served", False):  # a server's requests would wait for the verifier
             more["done"] = lambda place, responses: finish(judges[place], responses)
         questions = [judge.question for judge in judges]
-        journals, tokens = self.journals(questions, out), tokens_of(out.report)
+        journals, tokens = self.journals(questions, out), out.tokens
         sampled = self.engine.built.sample(self.request(questions, n=n, tokens=tokens, journals=journals, **more))
         for judge, responses in zip(judges, sampled, strict=True):
             finish(judge, responses)

@@ -12,7 +12,7 @@ from harness.errors import HarnessError
 
 # CommonMark shows a backslash-escaped character as itself. For "`", and for characters that end a line or cell, GitHub
 # follows no escape within tables.
-_MARKDOWN = {char: f"\\{char}" for char in "\\[]()!|*~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "`": "'"}
+_ESCAPED, _MARKDOWN = "\\[]()!|*~$", {"<": "&lt;", ">": "&gt;", "&": "&amp;", "`": "'"}
 # First characters of cells that a spreadsheet runs as formulas (OWASP, CSV Injection), and their full-width forms.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 MARK = "'"
@@ -29,7 +29,7 @@ def markdown(text: Any) -> str:
     Web addresses do not become links either (GitHub would make them so). Non-printable characters become blanks.
     """
     shown = "".join(char if char.isprintable() else " " for char in str(text))
-    escaped = "".join(_MARKDOWN.get(char, char) for char in shown)
+    escaped = "".join(f"\\{char}" if char in _ESCAPED else _MARKDOWN.get(char, char) for char in shown)
     return escaped.replace("://", ":\\//").replace("www.", "www\\.")
 
 

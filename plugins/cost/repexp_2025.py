@@ -10,8 +10,6 @@ Lengths of responses are guesses, not measurements: a probe replaces them (`--mo
 
 from __future__ import annotations
 
-from harness import hookimpl
-from harness.hookspecs import Register
 from harness.paper import ModelSize, Paper, PaperRow, TaskSize
 
 MODELS = {
@@ -57,15 +55,3 @@ REMARKS = (
 def repexp_2025() -> Paper:
     """Return RepExp's table of pools: ten models, five tasks, five samplers, three representations."""
     return Paper("arXiv:2510.11686", ROWS, TASKS, MODELS, remarks=REMARKS)
-
-
-@hookimpl
-def register_papers(register: Register) -> None:
-    """Register RepExp's table."""
-    register("repexp-2025", "harness_plugins.cost.repexp_2025:repexp_2025")
-
-
-@hookimpl
-def register_pricers(register: Register) -> None:
-    """Register the function that prices this table, or another paper's."""
-    register("paper", "harness_plugins.cost.pricing:price")
