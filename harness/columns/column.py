@@ -157,8 +157,12 @@ class Column:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process is sent: the fields. It describes and builds the components itself."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """What another process is sent: the fields. It describes and builds the components itself.
+
+        A column that only this process makes is sent by its name and what fixes its key: its files stay open here.
+        """
+        sent = {each.name: getattr(self, each.name) for each in fields(self) if each.compare or not self.here}
+        return {**sent, "name": self.name} if self.here else sent
 
     @property
     def together(self) -> int:

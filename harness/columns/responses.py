@@ -274,7 +274,7 @@ class Imported(Column):
     how: str
     joined: Joined = field(compare=False, repr=False)
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """The file's."""
         return self.joined.path.name.partition(".")[0] or "pool"

@@ -115,7 +115,7 @@ class OwnVectors(Column):
     state: ClassVar[str] = ""
     engine: ClassVar[Part | None] = None
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """The file's."""
         return self.file.path.name.partition(".")[0] or "vectors"
