@@ -27,13 +27,11 @@ class Task:
     pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
     verdicts_as      the name under which the verdicts that all pools share are stored, for a task whose parameters
                      change answers only
-    revised_by_problem   whether responses and verdicts depend on a problem's id, prompt and reference alone, so that
-                     those of unchanged problems are kept where the revision has changed
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
                      it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
     chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
-                     problem, to estimate how often a verdict is correct by chance (`stages.chance`); 0: none
+                     problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
     """
 
     n: ClassVar[int] = 64
@@ -48,7 +46,6 @@ class Task:
     sizes: ClassVar[Mapping[str, int]] = {}
     pools_as: ClassVar[str | None] = None
     verdicts_as: ClassVar[str | None] = None
-    revised_by_problem: ClassVar[bool] = False
     reads_finish: ClassVar[bool] = False
     chance_gradings: ClassVar[int] = 0
     measured_together: ClassVar[int] = 64

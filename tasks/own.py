@@ -55,7 +55,6 @@ class Own(Task):
     n = 64
     max_tokens = 512
     pools_as = "own"
-    revised_by_problem = True
     reads_finish = True
     splits: ClassVar[Sequence[str]] = ("test",)
 

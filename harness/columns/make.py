@@ -58,7 +58,7 @@ class Maker:
     def __init__(self, store: Store, executor: Executor, progress: Progress) -> None:
         self.store, self.executor, self.progress = store, executor, progress
         self._told: set[Column] = set()
-        self._new: set[str] = set()  # ids of problems with rows made by this object
+        self._brought: dict[Column, set[Question]] = {}  # what came along with other columns is not reused
 
     @property
     def samples_here(self) -> bool:
@@ -88,6 +88,7 @@ class Maker:
                         wanted = [other for other in every if column.brings(other)]
                         for each in (column, *wanted):
                             self.store.begin(each)
+                            self._brought.setdefault(each, set()).update(missing)
                         batches = self._batches(column, questions, missing, with_all=bool(wanted))
                         with self._shown(column, batches) as (stage, counts):
                             own = column.here or (column.uses_model and self.samples_here)
@@ -110,12 +111,10 @@ class Maker:
                 self.store.forget()
 
     def _tell(self, column: Column, questions: Sequence[Question], missing: Sequence[Question]) -> None:
-        lacking = {question.problem.id for question in missing}
-        reused = sum(question.problem.id not in lacking | self._new for question in questions)
+        reused = len(set(questions) - set(missing) - self._brought.get(column, set()))
         if reused and column.noun and column not in self._told:
             self.progress.say(f"{column.noun}: reused for {reused} of {len(questions)} problems")
         self._told.add(column)
-        self._new |= lacking
 
     def _batches(
         self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool
@@ -153,10 +152,18 @@ class Maker:
                 self.progress.say(line)
 
 
-def preview(columns: Sequence[Column], questions: Sequence[Question], store: Store) -> list[dict[str, Any]]:
-    """For each column how many problems the store has ("there") and lacks ("to_make"), and its key. Nothing is made."""
+def preview(
+    columns: Sequence[Column], questions: Sequence[Question], store: Store, shown: set[Column]
+) -> list[dict[str, Any]]:
+    """For each column how many problems the store has ("there") and lacks ("to_make"), and its key. Nothing is made.
+
+    shown  columns to leave out; those of the rows are added
+    """
     rows = []
     for column in in_order(columns):
+        if column in shown:
+            continue
+        shown.add(column)
         lacking = len(store.missing(column, questions))
         there = len(questions) - lacking
         rows.append({"stage": column.verb, "there": there, "to_make": lacking, "key": column.key})

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.columns.column import Column
 from harness.errors import HarnessError, NotBegun, did_you_mean
 from harness.plugin_system.component import build, names_in, parse_spec
 from harness.plugin_system.picks import needs
@@ -86,11 +87,8 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """Return the rows of `run.dry_run` for all runs of the grid; a stage that runs share is listed once."""
-    stages: dict[str, dict[str, Any]] = {}
-    for point in _shown(config, progress):
-        for row in jobs.dry_run(point.config, progress):
-            stages.setdefault(row["key"], row)
-    return list(stages.values())
+    shown: set[Column] = set()
+    return [row for point in _shown(config, progress) for row in jobs.dry_run(point.config, progress, shown)]
 
 
 @dataclass(frozen=True)

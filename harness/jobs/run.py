@@ -117,11 +117,13 @@ def ready(plan: Plan, columns: Sequence[Column]) -> None:
     keep_problems(plan)
 
 
-def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = None) -> list[dict[str, Any]]:
     """Return for each column of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
 
     The costs are shown too, for which a short probe may be sampled; nothing is stored. Where libraries, data or weights
     are not on this machine, the costs are computed from what is known, and counts and keys may be None.
+
+    shown  columns of runs before, which have no row again; those of this run are added
     """
     try:
         with progress.waiting("preparing the run"):
@@ -130,7 +132,8 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
         return price.assumed_rows(make_context(config, progress), failure)
     progress.say(str(price.preflight(plan)))
     wanted = [plan.vectors, plan.scores, plan.verdicts, *plan.orders.values()]
-    rows = preview([column for column in wanted if column], plan.questions, plan.store)
+    shown = set() if shown is None else shown
+    rows = preview([column for column in wanted if column], plan.questions, plan.store, shown)
     names = ["sample", "embed", "score", "verify", *(f"rank {spec}" for spec in plan.orders)]
     return sorted(
         [{**row, "stage": "sample" if row["stage"] == "import" else row["stage"]} for row in rows],

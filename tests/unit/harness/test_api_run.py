@@ -131,7 +131,7 @@ from harness import HarnessError, hookimpl
 
 class Away:
     def map(self, function, items, uses_model):
-        if function.out.column.kind == "orders":
+        if function.keywords["out"].column.kind == "orders":
             raise HarnessError("sent away")
         return map(function, items)
 
@@ -234,14 +234,13 @@ class Mine:
     needs = ()
     def rank(self, pool, rng):
         return iter(range(len(pool)))
-rows = harness.run(pool="p.jsonl", selectors=["slow", Mine()], plugin_files=["slow.py"], trials=1, quiet=True)
+rows = harness.run(pool="p.jsonl", embeddings="E.npz", selectors=["slow", Mine()], plugin_files=["slow.py"], trials=1, quiet=True)
 print([row.samples_to_correct for row in rows])
 """
 SLOW = """
 import time
 from harness import hookimpl
 class Slow:
-    needs = ()
     def rank(self, pool, rng):
         time.sleep(0.25)
         return iter(range(len(pool)))
@@ -255,6 +254,7 @@ def register_selectors(register):
 def test_worker_processes_do_not_run_a_script_again_that_has_no_guard(tmp_path):
     lines = [{"problem_id": str(i), "responses": ["x", "y"], "correct": [False, True]} for i in range(50)]
     write_json_lines(tmp_path / "p.jsonl", lines)
+    np.savez(tmp_path / "E.npz", **{line["problem_id"]: np.eye(2, dtype=np.float32) for line in lines})
     for name, text in (("script.py", SCRIPT), ("slow.py", SLOW)):
         (tmp_path / name).write_text(text)
     done = run_to_end([sys.executable, "script.py"], cwd=tmp_path)

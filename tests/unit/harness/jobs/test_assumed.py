@@ -10,7 +10,6 @@ from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_context
 from harness.plugin_system.registry import load_registry
-from harness.running import assumed, pipeline
 from harness.system.progress import Progress
 
 PLUGIN = '''

@@ -55,7 +55,8 @@ def test_a_pool_is_imported_anew_for_another_table_of_ids(import_pool, written, 
     for target in ("test/3", "test/4"):
         table = written([{"task_id": target, "pool_id": "line-1"}], "table.jsonl")
         key = import_pool(path, "--ids", table).rows["pool"]
-        joined[key] = sorted(file.name.split(".")[0] for file in (tmp_path / "runs" / "pool" / key).glob("*.parquet"))
+        files = (tmp_path / "runs").glob(f"*.{key}/responses.*/*.parquet")
+        joined[key] = sorted(file.name.split(".")[0] for file in files)
     assert sorted(joined.values()) == [["test_2", "test_3"], ["test_2", "test_4"]]
     outcome = import_pool(path, "--ids", table, task=())
     assert error_line(outcome) == f"error: ids {table}: it maps the pool's lines to a task's problems: say which --task"
@@ -122,7 +123,8 @@ def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written,
     np.savez(vectors, **{"test/0": np.zeros((4, 2))})
     outcome = run_pool(path, "--selector", "spread", "--embeddings", vectors)
     assert outcome.code == 2
-    assert outcome.err.splitlines()[-1] == f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are)"
+    line = f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are: 'test/0')"
+    assert outcome.err.splitlines()[-1] == line
 
 
 @pytest.mark.slow

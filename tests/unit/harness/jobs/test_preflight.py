@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.paths import TOY
 from support.refusals import refusal_of
+from support.stores import files_of
 
 from harness.jobs import price as preflight
 from harness.jobs.options import RunConfig
@@ -89,11 +90,8 @@ ELSEWHERE = """
 from harness import hookimpl
 
 class Elsewhere:
-    def with_models(self, function, items, report):
+    def map(self, function, items, uses_model):
         raise AssertionError("it was begun")
-
-    def map(self, function, items):
-        return map(function, items)
 
 @hookimpl
 def register_executors(register):
@@ -135,7 +133,7 @@ def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
 @pytest.mark.slow
 def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
     toy("--selector", "shuffle", "--data", 24)
-    for vectors in (tmp_path / "runs" / "embedding").glob("*/*.safetensors"):
+    for vectors in files_of(tmp_path / "runs", "vectors"):
         vectors.unlink()
     again = toy("--selector", "spread", "--data", 24)
     assert "to do: 1 cell, 24 problems, up to" in again.err
@@ -177,7 +175,7 @@ def test_a_probe_of_one_token_that_takes_all_the_time_is_the_last():
 
 def test_a_probe_loads_the_model_first_and_samples_longer_and_longer_responses(plan, monkeypatch):
     long = plan(data=Path("100"), max_tokens=100)
-    engine, seen = long.sampling.engine, []
+    engine, seen = long.responses.engine.built, []
     sample = engine.sample
 
     def watched(request):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.paths import TOY
 from support.refusals import error_line, refusal_of
+from support.stores import files_of
 
 from harness import select
 
@@ -33,10 +34,6 @@ def scored_run(harness, written, tmp_path):
     return call
 
 
-def stages(root, kind):
-    return {path.name: path for path in (root / "runs" / kind).glob("*")}
-
-
 def test_scores_are_made_once_and_only_for_problems_that_lack_them(scored_run, tmp_path):
     outcome = scored_run("score")
     assert outcome.code == 0, outcome.err
@@ -45,17 +42,18 @@ def test_scores_are_made_once_and_only_for_problems_that_lack_them(scored_run, t
     again = scored_run("score", "score-mmr")
     assert (again.code, scored_in(again)) == (0, 0)
     assert "scores: reused for 2 of 2 problems" in again.err
-    [folder] = stages(tmp_path, "score").values()
-    next(folder.glob("q.*")).unlink()
+    [_, path] = files_of(tmp_path / "runs", "scores")
+    path.unlink()
     assert scored_in(scored_run("majority:weight=vowels")) == 4
-    assert json.loads((folder / "manifest.json").read_text())["scorer"]["name"] == "vowels"
+    assert json.loads((path.parent / "column.json").read_text())["scorer"]["name"] == "vowels"
 
 
 def test_only_rankings_by_a_score_depend_on_the_scorer(scored_run, tmp_path):
     scored_run("uniform", "dedup", scorer=())
-    before = stages(tmp_path, "ranking")
+    before = files_of(tmp_path / "runs", "orders")
     scored_run("uniform", "dedup", "score")
-    assert len(stages(tmp_path, "ranking").keys() - before.keys()) == 1
+    new = [path.parent.name for path in files_of(tmp_path / "runs", "orders") if path not in before]
+    assert [name.split(".")[1] for name in new] == ["score"] * len(POOL)
 
 
 def test_without_scores_a_selector_by_score_says_what_to_do(scored_run):

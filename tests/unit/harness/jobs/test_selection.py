@@ -10,6 +10,7 @@ from sklearn.random_projection import SparseRandomProjection
 from support.choosing import LINES, RESPONSES, choose, of_duplicates, written
 from support.paths import TOY
 from support.refusals import refusal_of
+from support.stores import all_cells
 from support.vector_pools import assert_greedy
 
 from harness.plugin_system.registry import load_registry
@@ -70,9 +71,10 @@ def test_the_order_is_that_of_the_first_trial_of_a_run(harness, orders, write, t
     vectors = write("E.npz", {line["problem_id"]: of_duplicates(20, 4, 7) for line in lines})
     options = ("--pool", pool, "--embeddings", vectors, "--selector", "repexp", "--seed", "5")
     assert harness("run", *options, "--store", tmp_path / "of-run").code == 0
-    pulled = [json.loads(path.read_text())["trials"][0] for path in sorted((tmp_path / "of-run").rglob("test_*.json"))]
+    [cell] = all_cells(tmp_path / "of-run")
+    pulled = [entry["orders"][0] for entry in cell["problems"]]
     chosen = orders("repexp", 20, pool=pool, embeddings=vectors, seed=5)
-    assert [chosen[name][: len(order)] for name, order in zip(sorted(chosen), pulled, strict=True)] == pulled
+    assert [chosen[name][: len(order)] for name, order in zip(chosen, pulled, strict=True)] == pulled
     assert sum(map(len, pulled)) > 3
 
 
@@ -184,7 +186,7 @@ def test_a_selector_that_cannot_go_on_is_given_the_rest_with_all_its_columns(wri
 @pytest.fixture
 def wrong_lines(tmp_path, monkeypatch):
     """Of rows (options, part of the line), those that are not refused with it, and with what they are refused."""
-    monkeypatch.setattr("harness.jobs.plan.load_registry", cache(load_registry))
+    monkeypatch.setattr("harness.columns.part.load_registry", cache(load_registry))
 
     def call(rows, **fixed):
         given = {"selector": "repexp", "k": 2} | fixed

@@ -5,12 +5,12 @@ import json
 
 import pytest
 from support.paths import TOY
-from support.stores import all_cells, cell_of, contents
+from support.stores import all_cells, cell_of, contents, files_of
 
+from harness.columns.store import read
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
 from harness.results.rows import row
-from harness.store.shards import read_responses, read_vectors
 from harness.system.progress import Progress
 
 
@@ -30,9 +30,9 @@ def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_ma
     assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
     assert made[1]["inputs"]["embedding"]["dim"] == 3
     assert any(len(set(entry["ranks"])) > 1 for entry in made[0]["problems"])
-    pools = [read_responses(path).texts for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
+    pools = [read(path)["text"].to_pylist() for path in files_of(tmp_path / "runs", "responses")]
     assert len(set(map(tuple, pools))) == len(pools) == 6  # each problem has a stream of its own
-    assert {read_vectors(path).shape for path in (tmp_path / "runs" / "embedding").rglob("*.safetensors")} == {(16, 3)}
+    assert {read(path).shape for path in files_of(tmp_path / "runs", "vectors")} == {(16, 3)}
 
 
 @pytest.mark.slow
@@ -69,15 +69,21 @@ def test_a_broken_selector_fails_alone_and_its_cell_says_why_until_a_run_succeed
     assert cell_of(tmp_path / "runs", toy(*both).rows[0])["problems"] != first["problems"]
 
 
-def test_a_bad_shard_ends_the_run_and_is_no_failure_of_a_selector(toy, tmp_path):
-    toy("--selector", "spread")
-    cells_before = contents(tmp_path / "runs" / "cells")
-    [*shards] = (tmp_path / "runs" / "ranking").glob("*/test_*.json")
-    shards[0].write_bytes(shards[1].read_bytes())
-    outcome = toy("--selector", "spread")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert f"{shards[0]} is not what its name says (it was written as ranking/" in outcome.err
-    assert contents(tmp_path / "runs" / "cells") == cells_before
+def test_a_damaged_file_is_made_again_with_a_line_and_a_costly_one_ends_the_run(toy, tmp_path):
+    rows, before = toy("--selector", "spread").rows, contents(tmp_path / "runs")
+    for kind, ends in (("orders", False), ("verdicts", False), ("responses", True)):
+        for path in (tmp_path / "runs" / "cells").iterdir():  # or nothing would be read
+            path.unlink()
+        one, other, *_ = files_of(tmp_path / "runs", kind)
+        one.write_bytes(other.read_bytes())
+        outcome = toy("--selector", "spread", *(["--embedder", "letters"] if ends else []))
+        if ends:
+            assert outcome.err.splitlines()[-1].endswith(
+                f"{one} is damaged: delete it, and the same command makes it again"
+            )
+        else:
+            assert f"{one} is damaged: it is made again\n" in outcome.err
+            assert (outcome.rows, contents(tmp_path / "runs")) == (rows, before)
 
 
 def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
@@ -111,13 +117,13 @@ def test_another_grader_grades_the_same_pool_and_another_prompt_makes_another(tm
     shown = run_with(changed, tmp_path / "runs", task="colours")
     assert ("pool: reused for 6 of 6 problems" in shown) == reused
     assert "verdicts: reused" not in shown
-    assert len(list((tmp_path / "runs" / "pool").iterdir())) == (1 if reused else 2)
+    assert len(files_of(tmp_path / "runs", "responses")) == (6 if reused else 12)
 
 
 def test_a_model_without_a_chat_template_is_given_plain_text(tmp_path):
     run_with(TOY, tmp_path, task="keyed", engine="base", n=2, limit=1)
-    [shard] = (tmp_path / "pool").rglob("*.parquet")
-    assert set(read_responses(shard).texts) == {"Say colour 0 (test). I say"}
+    [path] = files_of(tmp_path, "responses")
+    assert set(read(path)["text"].to_pylist()) == {"Say colour 0 (test). I say"}
 
 
 @pytest.fixture
@@ -150,20 +156,7 @@ def test_what_was_audited_stays_in_the_row(keyed, tmp_path):
     counts = [entry["disputed"] for entry in cell["problems"]]
     assert plain["disputed"] is None
     assert audited.rows[0]["disputed"] == again["disputed"] == sum(counts) > 0
-    [key] = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
+    key = cell["inputs"]["pool"]["key"]
     total = sum(entry["n"] for entry in cell["problems"])
     assert f"audit: {sum(counts)} of {total} verdicts disputed; `harness pool audit {key}` lists them" in audited.err
     assert "audits: reused for 6 of 6 problems" in keyed("--audit").err
-
-
-def test_as_many_pools_are_ranked_at_once_as_the_selector_prefers(tmp_path, monkeypatch):
-    sizes, rank_problems = [], pipeline.rank_problems
-
-    def recorded(work, problems):
-        sizes.append(len(problems))
-        rank_problems(work, problems)
-
-    monkeypatch.setattr(pipeline, "rank_problems", recorded)
-    monkeypatch.setattr(pipeline, "how_many", lambda selector: 4)
-    run_with(TOY, tmp_path, task="colours")
-    assert sizes == [4, 2]
