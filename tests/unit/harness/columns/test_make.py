@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 
+import numpy as np
 import pytest
 from support.json_lines import write_json_lines
 from support.paths import TOY
@@ -330,6 +331,20 @@ def test_components_are_sent_by_their_specs_and_never_with_what_they_have_loaded
     sizes = list(map(int, noted()))
     assert len(sizes) == 3 + 4 * 6
     assert max(sizes) < 20_000
+
+
+def test_of_a_pool_file_and_own_vectors_no_other_process_is_sent_a_line(harness, tmp_path, plugin, noted):
+    own = plugin(SENT, executor=["Sending"])
+    lines = [{"problem_id": f"p{i}", "responses": ["a", "b", "c"], "correct": [i > 0, True, False]} for i in range(2)]
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
+    np.savez(tmp_path / "own.npz", **{f"p{i}": np.eye(3, 4096) for i in range(2)})
+    fixed = ("run", "--pool", pool, "--embeddings", tmp_path / "own.npz", "--plugin", TOY, "--plugin", own, "--json")
+    run = (*fixed, "--selector", "spread")
+    here = harness(*run, "--store", tmp_path / "here")
+    there = harness(*run, "--store", tmp_path / "runs", "--executor", "sending")
+    assert (here.code, there.rows) == (0, here.rows)
+    assert contents(tmp_path / "runs") == contents(tmp_path / "here")
+    assert max(map(int, noted())) < 20_000
 
 
 @pytest.mark.slow

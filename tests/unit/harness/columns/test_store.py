@@ -69,7 +69,7 @@ def test_what_two_processes_add_to_a_memo_is_there(tmp_path):
 
 
 def damaged(path, other):
-    """A bit, its end, the content of another file, the place of a FIFO or a folder."""
+    """Ways in which a file may be damaged: a bit, its end, all of it, the content of another file."""
     content = path.read_bytes()
     yield content[:9] + bytes([content[9] ^ 1]) + content[10:]
     yield content[:-5]
