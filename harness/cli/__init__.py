@@ -16,7 +16,7 @@ _is_default = (
 if _is_default:
     signal.signal(signal.SIGINT, _leave)
 try:
-    from . import run_commands, select_commands, verify_commands, result_commands, plugin_commands  # noqa: F401, I001  (in the order of --help)
+    from . import read_commands, run_commands  # noqa: F401
     from .app import complete as complete
     from .app import main as main
 finally:
