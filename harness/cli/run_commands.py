@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,8 @@ from .app import app
 
 if TYPE_CHECKING:
     from harness.results.rows import Row
+
+    from .tracked import Tracking
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")]
 SaveConfig = Annotated[
@@ -127,7 +130,7 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
     from harness.results import cells
     from harness.system.progress import Progress
 
-    from . import result_tables, tracked
+    from . import result_tables
 
     progress = Progress(asks=not yes)
     if dry_run:
@@ -138,11 +141,18 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         with resumable():
             show([until_correct.run(config, progress)], as_json, result_tables.sequences)
         return []
-    with resumable(), tracked.tracking(track, config, progress) as tracking:
+    followed: AbstractContextManager[Tracking | None] = nullcontext()
+    if track:
+        from .tracked import tracking as followed_by
+
+        followed = followed_by(track, config, progress)
+    with resumable(), followed as tracking:
         rows: list[Row]
-        rows, failures = (grid if config.grid else jobs).run(config, progress, tracking.row)
+        scored = (tracking.row,) if tracking else ()
+        rows, failures = (grid if config.grid else jobs).run(config, progress, *scored)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
-        tracking.scored(rows)
+        if tracking:
+            tracking.scored(rows)
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
         pool = cells.read(config.store / "cells" / f"{rows[0].cell}.json")["inputs"]["pool"]["key"]
@@ -152,7 +162,7 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         )
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
-    if failures or tracking.faults:
+    if failures or (tracking and tracking.faults):
         raise typer.Exit(1)
     return rows
 

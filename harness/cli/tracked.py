@@ -67,11 +67,10 @@ class Tracking:
 @contextmanager
 def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Iterator[Tracking]:
     """Build the trackers of these specs, send them the run's options, and finish them however the run ends."""
-    registry = load_registry(config.plugin_files) if specs else None
+    registry = load_registry(config.plugin_files)
     if len(set(specs)) < len(specs):
         raise HarnessError(f"--track: a tracker is given twice: {', '.join(specs)}")
-    built = {spec: build(registry, "tracker", spec) for spec in specs} if registry else {}
-    trackers = Tracking(built, config, progress)
+    trackers = Tracking({spec: build(registry, "tracker", spec) for spec in specs}, config, progress)
     settings = {field.name: _json(getattr(config, field.name)) for field in dataclasses.fields(config)}
     trackers.each("start", lambda tracker: tracker.start(settings))
     has_failed = True
