@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -37,8 +37,8 @@ from harness.results.rows import Row
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
 from harness.verifying import loop, summary
-from harness.verifying.calling import Function, called, name_of
 from harness.verifying.config import VerifyConfig
+from harness.verifying.verifiers import Function, called
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -67,13 +67,7 @@ class Results(Sequence[Row]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Row]: ...
-
-    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
+    def __getitem__(self, place: Any) -> Any:
         return self.rows[place]
 
     def to_pandas(self) -> DataFrame:
@@ -85,11 +79,9 @@ class Results(Sequence[Row]):
             import pandas
         except ImportError:
             raise HarnessError("to_pandas needs pandas, which is not installed: pip install pandas") from None
-        if self.boards:
-            flat = [leaderboard.flat({**board.about, **row.to_json()}) for board in self.boards for row in board.rows]
-        else:
-            flat = [leaderboard.flat(row.to_json()) for row in self.rows]
-        return pandas.DataFrame(flat)
+        labelled = [(board.about, row) for board in self.boards for row in board.rows]
+        labelled = labelled or [({}, row) for row in self.rows]
+        return pandas.DataFrame([leaderboard.flat({**about, **row.to_json()}) for about, row in labelled])
 
     def table(self) -> str:
         """The tables that the command line prints, as text; on a narrow terminal with fewer columns."""
@@ -109,7 +101,9 @@ class Results(Sequence[Row]):
         """What notebooks show: the tables of `table`, without the explanations."""
         from html import escape
 
-        tables = [board.rows for board in self.boards if board.rows] or _by_pool(self.rows)
+        from harness.cli.result_tables import by_pool
+
+        tables = [board.rows for board in self.boards if board.rows] or by_pool(self.rows)
         return "".join(map(html_table, tables)) + "".join(f"<p>{escape(line)}</p>" for line in self._remarks())
 
     def _remarks(self) -> list[str]:
@@ -183,7 +177,11 @@ def select(
     """
     with _python_words(), registered([selector]) as (spec,):
         names, held, place = _held(source, verified)
-        held = replace(held, scores=_scores_by_id(source, scores))
+        if scores is not None:
+            by_id = scores if isinstance(source, (Mapping, str, Path)) else {"problem": scores}
+            if not isinstance(by_id, Mapping):
+                raise HarnessError("select: scores must be a mapping of problem ids to numbers here")
+            held = replace(held, scores={str(name): values for name, values in by_id.items()})
         given = {**options, **place, "selector": spec, "k": k}
         request = SelectConfig(**checked(SelectConfig, given, "select"))
         if held.texts is not None and (request.task or request.model or request.scorer):
@@ -223,8 +221,9 @@ def verify(
     """
     with _python_words(), registered([selector]) as (spec,):
         _, held, place = _held(source, None)
+        name = str(getattr(verifier, "__qualname__", type(verifier).__qualname__))  # as the journal has it
         given = {**options, **place, "selector": spec, "budget": budget, "journal": Path(journal)}
-        config = VerifyConfig(**checked(VerifyConfig, {**given, "verifier": name_of(verifier)}, "verify"))
+        config = VerifyConfig(**checked(VerifyConfig, {**given, "verifier": name}, "verify"))
         ended = loop.verify(config, Progress(quiet=quiet, asks=not yes), called(verifier, config), held)
         return summary.summary(ended)
 
@@ -249,30 +248,15 @@ def read_results(*folders_or_cells: str | Path) -> Results:
     return Results([row for board in boards for row in board.rows], failures, None, boards, tuple(content.faults))
 
 
-def _by_pool(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each table, as the command line groups them."""
-    from harness.cli.result_tables import POOL
-
-    pools: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
-    return list(pools.values())
-
-
-def _holds_vectors(path: Path) -> bool:
-    return path.suffix in (".npz", ".npy", ".safetensors") or is_table(path)
-
-
 def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, Any]]:
     """The caller's problem ids by their texts, what is in memory, and the options that name what is not."""
     if isinstance(source, (str, Path)):
-        is_file = isinstance(verified, (str, Path))
-        place = {"embeddings" if _holds_vectors(Path(source)) else "pool": source}
-        return (
-            {},
-            Held(verified=None if is_file else _by_id(verified)),
-            place | ({"verified": verified} if is_file else {}),
-        )
+        path = Path(source)
+        holds_vectors = path.suffix in (".npz", ".npy", ".safetensors") or is_table(path)
+        place = {"embeddings" if holds_vectors else "pool": source}
+        if isinstance(verified, (str, Path)):
+            return {}, Held(), {**place, "verified": verified}
+        return {}, Held(verified=_by_id(verified)), place
     problems = source if isinstance(source, Mapping) else {"problem": source}
     if verified is not None and not isinstance(source, Mapping):
         if isinstance(verified, Mapping):
@@ -282,21 +266,10 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
     if len(names) < len(problems) or not problems:
         raise HarnessError("select: no problems are given" if not problems else "select: two problems have one id")
     if all(map(_are_texts, values)):
-        held = Held(texts=dict(zip(names, map(list, values), strict=True)), verified=_by_id(verified))
-        return names, held, {"pool": "texts"}
-    held = Held(vectors=dict(zip(names, values, strict=True)), verified=_by_id(verified))
-    return names, held, {"embeddings": "vectors"}
-
-
-def _scores_by_id(source: Any, scores: Any) -> dict[str, Any] | None:
-    """Problem id -> scores; None for none."""
-    if scores is None:
-        return None
-    if not isinstance(source, (Mapping, str, Path)):
-        return {"problem": scores}
-    if not isinstance(scores, Mapping):
-        raise HarnessError("select: scores must be a mapping of problem ids to numbers here")
-    return {str(name): values for name, values in scores.items()}
+        texts = dict(zip(names, map(list, values), strict=True))
+        return names, Held(texts=texts, verified=_by_id(verified)), {"pool": "texts"}
+    vectors = dict(zip(names, values, strict=True))
+    return names, Held(vectors=vectors, verified=_by_id(verified)), {"embeddings": "vectors"}
 
 
 def _are_texts(values: Any) -> bool:
@@ -327,28 +300,28 @@ def _flat(indices: Iterable[Any]) -> Iterator[Any]:
             yield index.item() if hasattr(index, "item") else index
 
 
-@contextmanager
-def _python_words() -> Iterator[None]:
-    """Name options as keywords in the messages of errors: `--max-tokens` is `max_tokens`, `--yes` is `yes=True`."""
-    try:
-        yield
-    except HarnessError as failure:
-        text = re.sub(r"--selector \S+( --selector \S+)+", _listed, str(failure))
-        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, text),)
-        raise
-
-
-def _listed(selectors: re.Match[str]) -> str:
-    return f"selectors={json.dumps(selectors[0].split()[1::2])}"
-
-
 FIELD = {option: name for name, option in OPTION.items()}
 FLAGS = {name for name, value in RunConfig.__dataclass_fields__.items() if value.default is False} | {"yes"}
 
 
-def _keyword(option: re.Match[str]) -> str:
-    name = FIELD.get((option[1] or "k").replace("-", "_"), (option[1] or "k").replace("-", "_"))
-    return f"{name}=True" if name in FLAGS else name
+@contextmanager
+def _python_words() -> Iterator[None]:
+    """Name options as keywords in the messages of errors: `--max-tokens` is `max_tokens`, `--yes` is `yes=True`."""
+
+    def listed(selectors: re.Match[str]) -> str:
+        return f"selectors={json.dumps(selectors[0].split()[1::2])}"
+
+    def keyword(option: re.Match[str]) -> str:
+        name = (option[1] or "k").replace("-", "_")
+        name = FIELD.get(name, name)
+        return f"{name}=True" if name in FLAGS else name
+
+    try:
+        yield
+    except HarnessError as failure:
+        text = re.sub(r"--selector \S+( --selector \S+)+", listed, str(failure))
+        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", keyword, text),)
+        raise
 
 
 @contextmanager

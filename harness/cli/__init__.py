@@ -1,4 +1,4 @@
-"""The command line: one file for each group of commands, and a file with the tables that they print."""
+"""The command line: the commands that work, those that read, and the tables that they print."""
 
 import signal
 import threading
@@ -16,7 +16,7 @@ _is_default = (
 if _is_default:
     signal.signal(signal.SIGINT, _leave)
 try:
-    from . import run_commands, select_commands, verify_commands, result_commands, plugin_commands  # noqa: F401, I001  (in the order of --help)
+    from . import run_commands, read_commands  # noqa: F401, I001  (in the order of --help)
     from .app import complete as complete
     from .app import main as main
 finally:

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import traceback
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from typer.models import CommandInfo
@@ -36,20 +36,8 @@ app = typer.Typer(
 results_app = _group("Published cells: copy them out, check them.")
 app.add_typer(results_app, name="results")
 # The order in `harness --help`; other commands stand after these.
-ORDER = (
-    "run",
-    "select",
-    "verify",
-    "report",
-    "list",
-    "show",
-    "check",
-    "new",
-    "doctor",
-    "leaderboard",
-    "plot",
-    "compare",
-)
+ORDER: tuple[str, ...] = ("run", "select", "verify", "report", "list", "show", "check")
+ORDER += ("new", "doctor", "leaderboard", "plot", "compare")
 
 
 @functools.cache
@@ -95,28 +83,26 @@ def main() -> None:
     try:
         complete()()
     except HarnessError as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        sys.exit(2)
+        _end(str(failure))
     except OSError as failure:  # a path that cannot be used, in any module
         if failure.filename is None:
             raise
-        print(f"error: {one_line(f'{failure.strerror}: {failure.filename}')}", file=sys.stderr)
-        sys.exit(2)
-    except Escaped as failure:
-        _exit_with_line(failure)
+        _end(one_line(f"{failure.strerror}: {failure.filename}"))
     except KeyboardInterrupt:
         sys.exit(130)
-    except SystemExit as failure:
-        if not _is_ours(failure):
-            _exit_with_line(failure)
-        raise SystemExit(_exit_code(failure)) from None
+    except (Escaped, SystemExit) as failure:
+        if isinstance(failure, Escaped) or not _is_ours(failure):
+            _end(f"a plugin ended the command: it {error_text(failure)}")
+        # typer says "Aborted!" after Ctrl-C
+        is_aborted = isinstance(getattr(failure.__context__, "__cause__", None), KeyboardInterrupt)
+        raise SystemExit(130 if is_aborted else failure.code) from None
     finally:
         output.end()
 
 
-def _exit_code(stop: SystemExit) -> Any:
-    """The code of a process that typer ends: 130 where it said "Aborted!" because of Ctrl-C."""
-    return 130 if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt) else stop.code
+def _end(line: str) -> NoReturn:
+    print(f"error: {line}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _is_ours(stop: SystemExit) -> bool:
@@ -130,11 +116,6 @@ def _is_ours(stop: SystemExit) -> bool:
     if frames and (deeper[-1], frames[-1].f_code.co_name) == ("rich.console", "on_broken_pipe"):
         return True
     return not any(name.partition(".")[0] == "harness" for name in deeper)
-
-
-def _exit_with_line(failure: BaseException) -> NoReturn:
-    print(f"error: a plugin ended the command: it {error_text(failure)}", file=sys.stderr)
-    sys.exit(2)
 
 
 @app.callback(invoke_without_command=True)

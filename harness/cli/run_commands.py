@@ -1,23 +1,31 @@
-"""`harness run` and `harness rerun`: sample, embed, verify, rank, score."""
+"""The commands that work: `run` and `rerun` (sample, embed, verify, rank, score), `select` and `verify`."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.errors import HarnessError, one_line
-from harness.jobs.options import RunConfig
-from harness.plugin_system.command_options import Json, Yes, resumable, show, takes
+from harness.jobs.options import RunConfig, SelectConfig
+from harness.plugin_system.command_options import Json, Yes, reserve_stdout, resumable, show, takes
+from harness.plugin_system.registry import load_registry
+from harness.system import output
+from harness.verifying.config import VerifyConfig
 
 from .app import app
 
 if TYPE_CHECKING:
     from harness.results.rows import Row
+
+    from .tracked import Tracking
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")]
 SaveConfig = Annotated[
@@ -55,20 +63,25 @@ def run(
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.jobs import study as studies
     from harness.plugin_system.presets import filled
+    from harness.system.progress import Progress
 
     every = {**given, "preset": preset, "track": track or ()}
     options = filled(studies.merged(study, every, lambda name: _given(context, name)))
     if options["until_correct"] and options["track"]:
         raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
     if options["paper"] and dry_run and not (options["selectors"] or options["grid"] or options["pool"]):
-        return _price_the_paper({**options, "gpu": gpu}, as_json)
+        unused = [f"--{name}" for name in ("sampler", "embedder", "split", "embeddings", "ids") if options[name]]
+        if unused:
+            raise HarnessError(
+                f"run: --paper --dry-run without --selector prices the paper's own rows, and takes no {unused[0]}"
+            )
+        pricer = load_registry(options["plugin_files"]).find("pricer", "paper").load()
+        return pricer({**options, "gpu": gpu}, Progress(), as_json)  # type: ignore[no-any-return]
     if _given(context, "gpu"):
         raise HarnessError("run: --gpu goes with --paper --dry-run without --selector, which prices the paper's rows")
     config = studies.config(study, options)
     if save_config:
         studies.write_study(save_config, config, options["track"])
-    if config.until_correct:
-        return _until_correct(config, dry_run, yes, as_json)
     _run(config, options["track"], dry_run, yes, as_json)
 
 
@@ -112,22 +125,34 @@ def _given(context: typer.Context, name: str) -> bool:
 
 def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
     """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
-    from harness.jobs import grid
+    from harness.jobs import grid, until_correct
     from harness.jobs import run as jobs
     from harness.results import cells
     from harness.system.progress import Progress
 
-    from . import result_tables, tracked
+    from . import result_tables
 
-    job, progress = grid if config.grid else jobs, Progress(asks=not yes)
+    progress = Progress(asks=not yes)
     if dry_run:
+        job = until_correct if config.until_correct else grid if config.grid else jobs
         show(job.dry_run(config, progress), as_json, result_tables.preview)
         return []
-    with resumable(), tracked.tracking(track, config, progress) as tracking:
+    if config.until_correct:
+        with resumable():
+            show([until_correct.run(config, progress)], as_json, result_tables.sequences)
+        return []
+    followed: AbstractContextManager[Tracking | None] = nullcontext()
+    if track:
+        from .tracked import tracking as followed_by
+
+        followed = followed_by(track, config, progress)
+    with resumable(), followed as tracking:
         rows: list[Row]
-        rows, failures = job.run(config, progress, tracking.row)
+        scored = (tracking.row,) if tracking else ()
+        rows, failures = (grid if config.grid else jobs).run(config, progress, *scored)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
-        tracking.scored(rows)
+        if tracking:
+            tracking.scored(rows)
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
         pool = cells.read(config.store / "cells" / f"{rows[0].cell}.json")["inputs"]["pool"]["key"]
@@ -137,33 +162,53 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         )
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
-    if failures or tracking.faults:
+    if failures or (tracking and tracking.faults):
         raise typer.Exit(1)
     return rows
 
 
-def _until_correct(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from harness.jobs import until_correct
+@app.command()
+@takes(SelectConfig)
+def select(
+    given: dict[str, Any],
+    yes: Yes = False,
+    as_json: Json = False,
+    as_jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print JSON, one line a problem.", callback=reserve_stdout, is_eager=True)
+    ] = False,
+) -> None:
+    """Choose which responses to verify next: k of each problem, without looking at any verdict."""
+    from harness.jobs import selection
     from harness.system.progress import Progress
 
-    from . import result_tables
+    from . import tables
 
     progress = Progress(asks=not yes)
-    if dry_run:
-        return show(until_correct.dry_run(config, progress), as_json, result_tables.preview)
-    with resumable():
-        show([until_correct.run(config, progress)], as_json, result_tables.sequences)
+    with progress.waiting("selecting"):
+        chosen = selection.select(SelectConfig(**given), progress)
+    if as_jsonl:
+        for picks in chosen:
+            output.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")
+    else:
+        show([picks.row() for picks in chosen], as_json, lambda _: tables.selection(chosen))
 
 
-def _price_the_paper(options: dict[str, Any], as_json: bool) -> None:
-    """Print the cost of the paper's table, estimated by the plugin for that; `--paper --dry-run` without selectors."""
-    from harness.plugin_system.registry import load_registry
+@app.command()
+@takes(VerifyConfig, without=("verified",))
+def verify(given: dict[str, Any], yes: Yes = False, as_json: Json = False) -> None:
+    """Pick, verify, write the outcome down, pick again: until each problem is solved or the budget is used up."""
     from harness.system.progress import Progress
+    from harness.verifying import asking, loop, summary
+    from harness.verifying.verifiers import CommandVerifier
 
-    unused = [f"--{name}" for name in ("sampler", "embedder", "split", "embeddings", "ids") if options[name]]
-    if unused:
-        raise HarnessError(
-            f"run: --paper --dry-run without --selector prices the paper's own rows, and takes no {unused[0]}"
-        )
-    pricer = load_registry(options["plugin_files"]).find("pricer", "paper").load()
-    pricer(options, Progress(), as_json)
+    from . import tables
+
+    config, progress = VerifyConfig(**given), Progress(asks=not yes)
+    with resumable(f"every outcome is in {config.journal}; run the same command again to go on"):
+        if config.ask:
+            is_asked = not (as_json or config.answers or config.sheet)
+            read = partial(tables.answer, takes_values=config.takes_values) if is_asked else None
+            show(asking.ask(config, progress, tables.to_verify, read), as_json, tables.asked)
+        else:
+            ended = loop.verify(config, progress, CommandVerifier(config))
+            show(summary.summary(ended), as_json, lambda value: tables.ended(ended, value))

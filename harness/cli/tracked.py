@@ -29,40 +29,24 @@ class Tracking:
         self.trackers, self.config, self.progress = dict(trackers), config, progress
         self.faults: list[str] = []
 
-    def start(self) -> None:
-        """Send the run's options."""
-        settings = _plain(self.config)
-        self._each("start", lambda tracker: tracker.start(settings))
-
     def row(self, row: Row) -> None:
         """Send one row, as soon as it is scored."""
-        self._each("row", lambda tracker: tracker.row(row_name(row), scalars(row.to_json())))
+        self.each("row", lambda tracker: tracker.row(row_name(row), scalars(row.to_json())))
 
     def scored(self, rows: Sequence[Row]) -> None:
         """Send the table and the report, once all rows are scored."""
         if not self.trackers or not rows:
             return
-        self._each("table", lambda tracker: tracker.table(flat([row.to_json() for row in rows])))
-        path = self._report()
-        if path:
-            self._each("report", lambda tracker: tracker.report(path))
-
-    def finish(self, failed: bool) -> None:
-        """Tell the trackers that the run is over, and whether it failed."""
-        self._each("finish", lambda tracker: tracker.finish(failed))
-
-    def _report(self) -> Path | None:
+        self.each("table", lambda tracker: tracker.table(flat([row.to_json() for row in rows])))
         try:
             write = load_registry(self.config.plugin_files).find("report", "html").load()
             path: Path = write(self.config.store, (), None, self.config.plugin_files, self.progress)
-            return path
-        except HarnessError as failure:
-            self._note(f"tracking: no report: {failure}")
         except Exception as failure:
-            self._note(f"tracking: no report: {_line(failure)}")
-        return None
+            self._note(f"tracking: no report: {failure if isinstance(failure, HarnessError) else _line(failure)}")
+        else:
+            self.each("report", lambda tracker: tracker.report(path))
 
-    def _each(self, what: str, call: Callable[[Tracker], None]) -> None:
+    def each(self, what: str, call: Callable[[Tracker], None]) -> None:
         """Call every tracker; what it prints goes to stderr, since stdout is for the table."""
         for spec, tracker in list(self.trackers.items()):
             try:
@@ -82,19 +66,19 @@ class Tracking:
 
 @contextmanager
 def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Iterator[Tracking]:
-    """Build and start the trackers of these specs, and finish them however the run ends."""
-    registry = load_registry(config.plugin_files) if specs else None
+    """Build the trackers of these specs, send them the run's options, and finish them however the run ends."""
+    registry = load_registry(config.plugin_files)
     if len(set(specs)) < len(specs):
         raise HarnessError(f"--track: a tracker is given twice: {', '.join(specs)}")
-    built = {spec: build(registry, "tracker", spec) for spec in specs} if registry else {}
-    trackers = Tracking(built, config, progress)
-    trackers.start()
+    trackers = Tracking({spec: build(registry, "tracker", spec) for spec in specs}, config, progress)
+    settings = {field.name: _json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    trackers.each("start", lambda tracker: tracker.start(settings))
+    has_failed = True
     try:
         yield trackers
-    except BaseException:
-        trackers.finish(True)
-        raise
-    trackers.finish(False)
+        has_failed = False
+    finally:
+        trackers.each("finish", lambda tracker: tracker.finish(has_failed))
 
 
 def row_name(row: Row) -> str:
@@ -102,43 +86,27 @@ def row_name(row: Row) -> str:
     return "/".join((row.task, row.model, row.engine, row.sampler, row.embedder, row.selector))
 
 
-def scalars(row: Mapping[str, Any]) -> dict[str, float]:
+def scalars(value: Any, name: str = "") -> dict[str, float]:
     """Return a row's numbers under flat names: `pass_at_k/16`, `improvement_ci/low`. True counts as 1.
 
     Texts, nulls and lists other than intervals (`..._ci`) are left out.
     """
-    numbers: dict[str, float] = {}
-    for name, value in row.items():
-        numbers |= _numbers(name, value)
-    return numbers
-
-
-def _numbers(name: str, value: Any) -> dict[str, float]:
     if isinstance(value, (bool, int, float)):
         return {name: float(value)}
-    if isinstance(value, Mapping):
-        parts = [_numbers(f"{name}/{key}", item) for key, item in value.items()]
-    elif isinstance(value, (list, tuple)) and name.split("/")[0].endswith("_ci"):
-        parts = [_numbers(f"{name}/{end}", item) for end, item in zip(("low", "high"), value, strict=False)]
-    else:
-        parts = []
+    if isinstance(value, (list, tuple)) and name.split("/")[0].endswith("_ci"):
+        value = dict(zip(("low", "high"), value, strict=False))
+    if not isinstance(value, Mapping):
+        return {}
+    parts = [scalars(item, f"{name}/{key}" if name else key) for key, item in value.items()]
     return {key: number for part in parts for key, number in part.items()}
 
 
 def flat(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows, all with the same columns: labels as text, values as numbers, None for what a row lacks."""
-    flattened = [_texts(row) | scalars(row) for row in rows]
+    texts = [{name: value for name, value in row.items() if isinstance(value, str)} for row in rows]
+    flattened = [{**labels, **scalars(row)} for labels, row in zip(texts, rows, strict=True)]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     return [{name: row.get(name) for name in columns} for row in flattened]
-
-
-def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if isinstance(value, str)}
-
-
-def _plain(config: RunConfig) -> dict[str, Any]:
-    """The run's options as JSON values; paths become text."""
-    return {field.name: _json(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def _json(value: Any) -> Any:

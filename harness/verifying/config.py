@@ -17,6 +17,7 @@ class VerifyConfig(SelectConfig):
     """The options of `harness verify`; those that `harness select` also has mean the same."""
 
     command: ClassVar[str] = "verify"
+    at_least: ClassVar[int] = 1  # response of each problem, whatever k is
 
     k: Annotated[int, Help("With --ask: how many picks are out at a time.", ("-k",))] = 1
     verifier: Annotated[
@@ -38,28 +39,22 @@ class VerifyConfig(SelectConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("budget", "budget_per_problem", "workers", "until", "top"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise HarnessError(f"verify: --{name.replace('_', '-')} must be at least 1, got {value}")
-        if not 0 < self.timeout < math.inf:
-            raise HarnessError(f"verify: --timeout must be a number of seconds > 0, got {self.timeout:g}")
-        if self.threshold is not None and not math.isfinite(self.threshold):
-            raise HarnessError(f"verify: --threshold must be finite, got {self.threshold}")
-        self._check_combinations()
-
-    def _check_combinations(self) -> None:
+        low = {name: getattr(self, name) for name in ("budget", "budget_per_problem", "workers", "until", "top")}
+        name, value = next(((name, value) for name, value in low.items() if value is not None and value < 1), ("", 0))
+        stops = self.threshold is not None or self.until > 1
         faults = {
-            "say how to verify: --verifier 'python check.py {response_file}', or --ask": not (
-                self.verifier or self.ask
-            ),
+            f"--{name.replace('_', '-')} must be at least 1, got {value}": name,
+            f"--timeout must be a number of seconds > 0, got {self.timeout:g}": not 0 < self.timeout < math.inf,
+            f"--threshold must be finite, got {self.threshold}": not math.isfinite(self.threshold or 0),
+            "say how to verify: --verifier 'python check.py {response_file}', or --ask": not self.verifier
+            and not self.ask,
             "give --verifier or --ask, not both": self.verifier and self.ask,
             "--answers and --sheet go with --ask": (self.answers or self.sheet) and not self.ask,
             "--correct goes with --answers": self.correct and not self.answers,
             "-k goes with --ask; --workers says how many checks run at once": self.k > 1 and not self.ask,
             "say how many checks may be made: --budget 200": self.budget is None and not self.ask,
             "--top looks for the largest values and stops at no success: leave out --threshold and --until": self.top
-            and (self.threshold is not None or self.until > 1),
+            and stops,
         }
         for fault, holds in faults.items():
             if holds:
@@ -69,8 +64,3 @@ class VerifyConfig(SelectConfig):
     def takes_values(self) -> bool:
         """Whether an outcome may be a measured value."""
         return self.threshold is not None or self.top is not None
-
-    @property
-    def at_least(self) -> int:
-        """How many responses each problem must have."""
-        return 1

@@ -14,10 +14,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,15 +28,62 @@ from typing_extensions import TypedDict
 from harness.errors import HarnessError
 from harness.system.json_text import parsed, shaped
 
-from .check import OUTCOMES, Check
-
 KIND, VERSION = "harness verify", 1
 FILES = "verifier_files"  # the digests of the files that the verifier's command names
 POOL_FILE = "pool_file"  # in the first line: for messages; a file may be moved
-
 RESTORE = "restore the file, or name another --journal"
+TOO_LATE = "no end within"  # begins the reason of a check that took too long
+OUTCOMES = ("correct", "wrong", "measured", "error", "skip")
 
 Pick = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of verifying one response.
+
+    outcome  "correct", "wrong", "measured" (a value alone), "error" (the verifier failed; it counts as a call), or
+             "skip" (nobody could check it; no call)
+    value    what the verifier measured; None if it measured nothing
+    reason   of an error, one line
+    """
+
+    problem_id: str
+    index: int
+    outcome: str
+    value: float | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The check as a line of the journal."""
+        line = {"problem_id": self.problem_id, "index": self.index, "outcome": self.outcome}
+        line |= {} if self.value is None else {"value": self.value}
+        return line | ({"reason": self.reason} if self.reason else {})
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it used up a call."""
+        return self.outcome != "skip"
+
+    def is_success(self, threshold: float | None) -> bool:
+        """Whether it is what is looked for: a value of at least the threshold, else the outcome "correct"."""
+        if threshold is not None and self.value is not None:
+            return self.value >= threshold
+        return self.outcome == "correct"
+
+    @property
+    def known(self) -> float | None:
+        """What a selector that learns is told: the value, else 1.0 or 0.0; None after an error or a skip."""
+        return {"correct": 1.0, "wrong": 0.0}.get(self.outcome) if self.value is None else self.value
+
+
+def measured(problem_id: str, index: int, value: float, threshold: float | None) -> Check:
+    """The check that gave a value; an error if the value is not finite."""
+    if not math.isfinite(value):
+        return Check(problem_id, index, "error", reason=f"the value {value} is not finite")
+    if threshold is None:
+        return Check(problem_id, index, "measured", value)
+    return Check(problem_id, index, "correct" if value >= threshold else "wrong", value)
 
 
 class _Line(TypedDict, total=False):
@@ -64,21 +113,23 @@ class Journal:
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any], sizes: Mapping[str, int], retry: bool = False) -> None:
-        self.path, self.remark = path, ""
+        self.path, self.remark, self.row = path, "", 0
         self.checks: dict[str, dict[int, Check]] = {name: {} for name in sizes}
         self.failed: dict[str, list[Check]] = {name: [] for name in sizes}
         self.asked: list[Pick] = []
-        self._files: dict[str, str] = {}
-        self.row = 0
+        self._sizes = sizes
         self._file = _opened(path)
         try:
-            self._read({"journal": KIND, "version": VERSION, **header}, sizes)
-            self._compare_files(header.get(FILES, {}), retry)
-            if retry:
-                self._forget_errors()
+            files = self._read({"journal": KIND, "version": VERSION, **header})
+            self._compare_files(files, header.get(FILES, {}), retry)
         except BaseException:
             self._file.close()
             raise
+        if retry:  # the lines of errors stay in the file
+            self.row = 0
+            for name, checks in self.checks.items():
+                for check in [check for check in checks.values() if check.outcome == "error"]:
+                    self.failed[name].append(checks.pop(check.index))
 
     def __enter__(self) -> Journal:
         return self
@@ -98,34 +149,8 @@ class Journal:
             self._write([{"asked": [list(pick) for pick in picks]}])
             self.asked += picks
 
-    def _forget_errors(self) -> None:
-        """Take the responses whose check ended in an error as not verified; their lines stay in the file."""
-        self.row = 0
-        for name, checks in self.checks.items():
-            for check in [check for check in checks.values() if check.outcome == "error"]:
-                self.failed[name].append(checks.pop(check.index))
-
-    def _compare_files(self, now: Mapping[str, str], retry: bool) -> None:
-        """Refuse files of the verifier that have changed; with `retry` write down that they have."""
-        changed = {name: digest for name, digest in now.items() if self._files.get(name, digest) != digest}
-        if changed and not retry:
-            raise HarnessError(
-                f"journal {self.path}: {next(iter(changed))} has changed since: --journal NEW starts anew; "
-                "--retry-errors keeps the outcomes, but checks again what ended in an error"
-            )
-        if changed:
-            self._write([{FILES: changed}])
-
-    def _count(self, check: Check) -> None:
-        before = self.checks[check.problem_id].pop(check.index, None)
-        if before and before.outcome == "error":
-            self.failed[check.problem_id].append(before)
-        self.row = self.row + 1 if check.outcome == "error" else 0
-        self.checks[check.problem_id][check.index] = check
-        self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
-
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        content = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines).encode()
+        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
         end = self._file.seek(0, os.SEEK_END)
         try:
             if self._file.write(content) < len(content):
@@ -138,99 +163,88 @@ class Journal:
                 f"journal {self.path}: cannot be written ({failure.strerror}): make room and run the same command again"
             ) from failure
 
-    def _read(self, header: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    def _count(self, check: Check) -> None:
+        before = self.checks[check.problem_id].pop(check.index, None)
+        if before and before.outcome == "error":
+            self.failed[check.problem_id].append(before)
+        self.row = self.row + 1 if check.outcome == "error" else 0
+        self.checks[check.problem_id][check.index] = check
+        self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
+
+    def _read(self, header: Mapping[str, Any]) -> dict[str, str]:
+        """Read what is there, or begin the file; return the digests of the verifier's files that it names."""
         whole, _, torn = self._file.read().rpartition(b"\n")
         if torn or not whole:
             self._file.truncate(len(whole) + 1 if whole else 0)
         if torn:
             self.remark = f"journal {self.path}: cut away the last line, which was written in part"
-        self._file.seek(0, os.SEEK_END)
-        first, *lines = whole.split(b"\n")
-        if not first:
+        if not whole:
             self._write([header])
-            return
-        begun = self._parsed(first, 1)
-        _require_same(begun, header, self.path)
-        self._files.update(begun.get(FILES, {}))  # none in a journal of an older version
-        for number, line in enumerate(lines, 2):
-            self._take(self._parsed(line, number), sizes, f"journal {self.path}, line {number}")
+            return {}
+        files: dict[str, str] = {}
+        for number, text in enumerate(whole.split(b"\n"), 1):
+            where = f"journal {self.path}, line {number}"
+            line: Mapping[str, Any] = shaped(parsed(text, where, RESTORE), _Line, where, RESTORE)
+            if number == 1:
+                self._require_same(line, header)
+            files.update(line.get(FILES, {}))
+            self.asked += [self._pick(pair, where) for pair in line.get("asked", ())]
+            if number > 1 and not {"asked", FILES} & set(line):
+                name, index = self._pick((line.get("problem_id"), line.get("index")), where)
+                outcome, value = line.get("outcome"), line.get("value")
+                if outcome not in OUTCOMES:
+                    raise HarnessError(f"{where}: no outcome of a response; {RESTORE}")
+                value = None if value is None else float(value)
+                self._count(Check(name, index, str(outcome), value, line.get("reason", "")))
+        return files
 
-    def _take(self, line: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> None:
-        if "asked" in line:
-            self.asked += [_pick(each, sizes, where) for each in line["asked"]]
-            return
-        if FILES in line:
-            self._files.update(line[FILES])
-            return
-        name, index = _pick((line.get("problem_id"), line.get("index")), sizes, where)
-        outcome, value = line.get("outcome"), line.get("value")
-        if outcome not in OUTCOMES:
-            raise HarnessError(f"{where}: no outcome of a response; {RESTORE}")
-        self._count(Check(name, index, outcome, None if value is None else float(value), line.get("reason", "")))
+    def _pick(self, pair: Sequence[Any], where: str) -> Pick:
+        name, index = pair if len(pair) == 2 else ("", None)
+        if name not in self._sizes or type(index) is not int or not 0 <= index < self._sizes[name]:
+            raise HarnessError(f"{where}: {pair!r:.80} is no response of the pool")
+        return name, index
 
-    def _parsed(self, line: bytes, number: int) -> Mapping[str, Any]:
-        where = f"journal {self.path}, line {number}"
-        value = shaped(parsed(line, where, RESTORE), _Line, where, RESTORE)
-        if number == 1 and value.get("journal") != KIND:
+    def _require_same(self, begun: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+        if begun.get("journal") != KIND:
             raise HarnessError(f"journal {self.path}: is no journal of `harness verify`; {RESTORE}")
-        return value
+        changed = [name for name in header if name not in (FILES, POOL_FILE) and begun.get(name) != header[name]]
+        for name in changed:
+            was, now = f"{begun.get(name)!r:.80}", f"{header[name]!r:.80}"
+            if name == "pool" and begun.get(POOL_FILE):
+                was, now = str(begun[POOL_FILE]), str(header.get(POOL_FILE))
+                now = "other responses" if now == was else now
+            raise HarnessError(
+                f"journal {self.path}: is of another {name} ({was}, now {now}): "
+                "name another --journal, or give the same options as before"
+            )
+
+    def _compare_files(self, before: Mapping[str, str], now: Mapping[str, str], retry: bool) -> None:
+        """Refuse files of the verifier that have changed; with `retry` write down that they have."""
+        changed = {name: digest for name, digest in now.items() if before.get(name, digest) != digest}
+        if changed and not retry:
+            raise HarnessError(
+                f"journal {self.path}: {next(iter(changed))} has changed since: --journal NEW starts anew; "
+                "--retry-errors keeps the outcomes, but checks again what ended in an error"
+            )
+        if changed:
+            self._write([{FILES: changed}])
 
 
 def _opened(path: Path) -> IO[bytes]:
     """The file, made if need be, and locked for this process alone."""
     try:
-        is_new = not path.exists()
-        if not is_new and not stat.S_ISREG(path.stat().st_mode):
-            raise HarnessError(f"journal {path}: is no file; name another --journal")
-        file = path.open("a+b" if is_new else "r+b", buffering=0)
-        if is_new:
-            _sync_folder(path)
+        file = path.open("a+b", buffering=0)
     except OSError as failure:
         raise HarnessError(f"journal {path}: cannot be opened ({failure.strerror})") from None
-    try:
-        with suppress(OSError):  # a disk without locks
-            _lock(file, path)
-    except HarnessError:
-        file.close()
-        raise
-    file.seek(0)
-    return file
-
-
-def _lock(file: IO[bytes], path: Path) -> None:
+    fault = "" if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else "is no file; name another --journal"
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise HarnessError(
-            f"journal {path}: another process uses it: wait until that has ended, or name another --journal"
-        ) from None
-
-
-def _sync_folder(path: Path) -> None:
-    """Wait until the disk knows the new file's name."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
-
-
-def _require_same(found: Mapping[str, Any], header: Mapping[str, Any], path: Path) -> None:
-    for name, value in header.items():
-        if name in (FILES, POOL_FILE) or found.get(name) == value:
-            continue
-        was, now = f"{found.get(name)!r:.80}", f"{value!r:.80}"
-        if name == "pool" and found.get(POOL_FILE):
-            was, now = str(found[POOL_FILE]), str(header.get(POOL_FILE))
-            now = "other responses" if now == was else now
-        raise HarnessError(
-            f"journal {path}: is of another {name} ({was}, now {now}): "
-            "name another --journal, or give the same options as before"
-        )
-
-
-def _pick(pair: Sequence[Any], sizes: Mapping[str, int], where: str) -> Pick:
-    """A problem's id and an index; HarnessError unless the pool has them."""
-    if len(pair) == 2:
-        name, index = pair
-        if isinstance(name, str) and name in sizes and type(index) is int and 0 <= index < sizes[name]:
-            return name, index
-    raise HarnessError(f"{where}: {pair!r:.80} is no response of the pool")
+        fault = "another process uses it: wait until that has ended, or name another --journal"
+    except OSError:  # a disk without locks
+        pass
+    if fault:
+        file.close()
+        raise HarnessError(f"journal {path}: {fault}")
+    file.seek(0)
+    return file

@@ -12,29 +12,90 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias
 
 import numpy as np
 
-from harness.contracts import Ranker
+from harness.columns.orders import pick_after, ranking_rng
+from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
-from harness.jobs.selection import Candidates, Held, Opened, opened_pools
+from harness.jobs.selection import Candidates, Held, Opened, opened_pools, selecting
+from harness.plugin_system.picks import picked
 from harness.pools.reading import file_digest
+from harness.records import Outcome, Pool
 from harness.system.hashing import canonical_json
 from harness.system.progress import Progress, Stage
 
-from .check import Check
-from .command import PLACEHOLDER, files_of
 from .config import VerifyConfig
-from .journal import Journal
-from .search import Search
-
-Verifier: TypeAlias = Callable[[Candidates, int], Check]
+from .journal import FILES, POOL_FILE, Check, Journal
+from .verifiers import Verifier, files_of
 
 SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
+
+
+class Search:
+    """The search in one problem's pool: what was picked, and what the selector picks next.
+
+    taken   index -> its check, in the order picked; None while it is being verified
+    failed  checks that ended in an error, of responses that are to be checked again or were: they count as calls
+    """
+
+    def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, journal: Journal) -> None:
+        self.candidates, self.config, self.id = candidates, config, candidates.problem.id
+        self.taken: dict[int, Check | None] = {**journal.checks[self.id]}
+        self.failed = journal.failed[self.id]
+        self._opened = opened
+        self._pool: Pool | None = None
+        self._order: Iterator[int] | None = None
+
+    @property
+    def calls(self) -> int:
+        """How many checks were made or are under way."""
+        return len(self.failed) + sum(check is None or check.is_call for check in self.taken.values())
+
+    @property
+    def checked(self) -> list[Check]:
+        """The last check of each response that was verified, in the order verified."""
+        return [check for check in self.taken.values() if check]
+
+    @property
+    def successes(self) -> list[Check]:
+        """The checks that were successes, in the order verified."""
+        return [check for check in self.checked if check.is_success(self.config.threshold)]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has as many successes as are looked for."""
+        return not self.config.top and len(self.successes) >= self.config.until
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a further response is to be verified."""
+        most = self.config.budget_per_problem
+        is_used_up = most is not None and self.calls >= most
+        return not self.is_done and not is_used_up and len(self.taken) < len(self.candidates.responses)
+
+    def next(self) -> int:
+        """Take the index that the selector picks next."""
+        selector, seed, problem = self._opened.selector, self.config.seed, self.candidates.problem
+        if self._pool is None:
+            self._pool = self._opened.pool(self.candidates)
+        with selecting(self.config.selector, problem):
+            if isinstance(selector, LearnsFromOutcomes):
+                outcomes = [Outcome(index, check.known if check else None) for index, check in self.taken.items()]
+                index = pick_after(selector, self._pool, outcomes, seed, problem)
+            else:
+                if self._order is None:
+                    self._order = picked(
+                        selector.rank(self._pool, ranking_rng(seed, problem, trial=0)), len(self._pool)
+                    )
+                index = next((index for index in self._order if index not in self.taken), -1)
+                if index < 0:
+                    raise HarnessError(f"the ranking ended after {len(self.taken)} of {len(self._pool)} responses")
+        self.taken[index] = None
+        return index
 
 
 class Loop:
@@ -42,20 +103,13 @@ class Loop:
 
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
         self.config, self.journal, self.context = config, journal, opened.context
-        self.searches = {each.problem.id: Search(config, opened, each) for each in opened.candidates}
-        for name, checks in journal.checks.items():
-            self.searches[name].taken.update(checks)
-            self.searches[name].failed = journal.failed[name]
+        self.searches = {each.problem.id: Search(config, opened, each, journal) for each in opened.candidates}
         for name, index in journal.asked:
             self.searches[name].taken.setdefault(index, None)
         self.calls = sum(search.calls for search in self.searches.values())
-        self._turns: list[tuple[int, int, Search]] = []
+        self._turns = [(search.calls, place, search) for place, search in enumerate(self.searches.values())]
+        heapq.heapify(self._turns)
         self._closed: dict[str, int] = {}  # problem -> its place, once it is not open; a skip gives its call back
-        for place, search in enumerate(self.searches.values()):
-            self._queue(place, search)
-
-    def _queue(self, place: int, search: Search) -> None:
-        heapq.heappush(self._turns, (search.calls, place, search))
 
     def pick(self) -> tuple[Search, int] | None:
         """The next pick; None if every problem is done, or the budget used up."""
@@ -66,7 +120,7 @@ class Loop:
             if search.is_open:
                 index = search.next()
                 self.calls += 1
-                self._queue(place, search)
+                heapq.heappush(self._turns, (search.calls, place, search))
                 return search, index
             self._closed[search.id] = place
         return None
@@ -80,7 +134,7 @@ class Loop:
             search = self.searches[check.problem_id]
             search.taken[check.index] = check
             if not check.is_call and search.id in self._closed:
-                self._queue(self._closed.pop(search.id), search)
+                heapq.heappush(self._turns, (search.calls, self._closed.pop(search.id), search))
         self.calls += sum(search.calls for search in searches) - before
 
 
@@ -97,11 +151,24 @@ def verify(
     HarnessError if it cannot be run, after five errors in a row (with those at the end of the journal, unless they are
     checked again), and at a value that nothing judges.
     """
+    running: set[Future[Check]] = set()
     with searching(config, progress, held) as loop:
-        assert config.budget is not None
-        with progress.stage("verify", config.budget, "calls", closing=False) as stage:
+        with progress.stage("verify", config.budget or 0, "calls", closing=False) as stage:
             stage.done = loop.calls
-            _run(loop, verifier, stage)
+            try:
+                with ThreadPoolExecutor(config.workers) as threads, verifier as verify_one:
+                    while True:
+                        while len(running) < config.workers and (pick := loop.pick()):
+                            running.add(threads.submit(verify_one, pick[0].candidates, pick[1]))
+                        if not running:
+                            break
+                        done, _ = wait(running, return_when=FIRST_COMPLETED)
+                        ended = _recorded(loop, running, stage)
+                        for future in done & running:
+                            future.result()  # raises
+                        _require_sense(loop, ended)
+            finally:  # whatever broke it off: no check is made twice
+                _recorded(loop, running, stage)
         return loop
 
 
@@ -112,7 +179,7 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
         if not isinstance(opened.selector, Ranker):
             raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
         sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-        with Journal(config.journal, header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
+        with Journal(config.journal, _header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
             loop = Loop(config, journal, opened)
             if journal.remark:
                 progress.say(journal.remark)
@@ -124,7 +191,7 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
             yield loop
 
 
-def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object]:
+def _header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object]:
     """What the outcomes of a journal belong to: responses, vectors, selector, verifier."""
     pools = hashlib.sha256()
     for each in opened.candidates:
@@ -135,39 +202,15 @@ def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object
             array = [entries.row, entries.col, entries.data]
         pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
     vectors = file_digest(config.embeddings) if config.embeddings and config.embeddings.is_file() else None
-    is_command = PLACEHOLDER.search(config.verifier or "")
+    same = ("embedder", "model", "task", "selector", "seed", "dim", "centre")
     return {
-        "pool_file": str(config.pool or config.embeddings or "") or None,
+        POOL_FILE: str(config.pool or config.embeddings or "") or None,
         "pool": f"sha256:{pools.hexdigest()[:16]}",
         "embeddings": vectors,
-        "embedder": config.embedder,
-        "model": config.model,
-        "task": config.task,
-        "selector": config.selector,
-        "seed": config.seed,
-        "dim": config.dim,
-        "centre": config.centre,
+        **{name: getattr(config, name) for name in same},
         "verifier": config.verifier or "--ask",
-        "verifier_files": files_of(config.verifier or "") if is_command else {},
+        FILES: files_of(config.verifier or ""),
     }
-
-
-def _run(loop: Loop, verifier: AbstractContextManager[Verifier], stage: Stage) -> None:
-    running: set[Future[Check]] = set()
-    try:
-        with ThreadPoolExecutor(loop.config.workers) as threads, verifier as verify_one:
-            while True:
-                while len(running) < loop.config.workers and (pick := loop.pick()):
-                    running.add(threads.submit(verify_one, pick[0].candidates, pick[1]))
-                if not running:
-                    return
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                ended = _recorded(loop, running, stage)
-                for future in done & running:
-                    future.result()  # raises
-                _require_sense(loop, ended)
-    finally:  # whatever broke it off: no check is made twice
-        _recorded(loop, running, stage)
 
 
 def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Check]:

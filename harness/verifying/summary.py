@@ -8,8 +8,7 @@ seen. A random order needs u (n + 1) / (c + 1) calls on average to the u-th succ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,37 +16,8 @@ import numpy as np
 from harness.pools.reading import Layouts, read_pool
 from harness.records import Floats
 
-from .check import TOO_LATE, Check
-from .loop import Loop
-from .search import Search
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A response that was looked for: a success, or with `top` one of the largest values. `call`: of its problem."""
-
-    search: Search
-    check: Check
-    call: int
-
-    def row(self) -> dict[str, Any]:
-        """The hit as JSON: problem_id, index, call, and value and name if it has them."""
-        names = self.search.candidates.problem.meta.get("names", ())
-        row: dict[str, Any] = {"problem_id": self.search.id, "index": self.check.index, "call": self.call}
-        row |= {} if self.check.value is None else {"value": self.check.value}
-        return row | ({"name": names[self.check.index]} if any(names) else {})
-
-
-def hits(loop: Loop) -> list[Hit]:
-    """The successes by problem, in the order verified; with `top` the largest values, the largest first."""
-    config, every = loop.config, []
-    for search in loop.searches.values():
-        verified = [check for check in search.checked if check.is_call]
-        every += [Hit(search, check, call) for call, check in enumerate(verified, 1)]
-    if config.top:
-        with_value = [hit for hit in every if hit.check.value is not None]
-        return sorted(with_value, key=lambda hit: -(hit.check.value or 0.0))[: config.top]
-    return [hit for hit in every if hit.check.is_success(config.threshold)]
+from .journal import TOO_LATE
+from .loop import Loop, Search
 
 
 def summary(loop: Loop) -> dict[str, Any]:
@@ -76,53 +46,59 @@ def summary(loop: Loop) -> dict[str, Any]:
         "budget_used_up": budget is not None and calls >= budget,
         "exhausted": [search.id for search in exhausted],
         "unsolved": [search.id for search in unsolved if search not in exhausted],
-        "found": [hit.row() for hit in hits(loop)],
+        "found": _found(loop),
         "random": None if loop.config.top else _random(loop, solved),
     }
 
 
-# Random.
+def _found(loop: Loop) -> list[dict[str, Any]]:
+    """The successes by problem, in the order verified; with `top` the largest values, the largest first."""
+    top, rows = loop.config.top, []
+    for search in loop.searches.values():
+        names = search.candidates.problem.meta.get("names", ())
+        for call, check in enumerate((check for check in search.checked if check.is_call), 1):
+            if (check.value is not None) if top else check.is_success(loop.config.threshold):
+                row: dict[str, Any] = {"problem_id": search.id, "index": check.index, "call": call}
+                row |= {} if check.value is None else {"value": check.value}
+                rows.append(row | ({"name": names[check.index]} if any(names) else {}))
+    return sorted(rows, key=lambda row: -row["value"])[:top] if top else rows
 
 
 def _random(loop: Loop, solved: Sequence[Search]) -> dict[str, Any] | None:
-    """What random would have needed: exact from the verdicts of the pool file, else bounds on the solved problems."""
-    correct = _given_verdicts(loop)
-    if correct and loop.config.threshold is None:
-        differ = sum(
-            correct[search.id][check.index] != (check.outcome == "correct")
-            for search in loop.searches.values()
-            for check in search.checked
-            if check.outcome in ("correct", "wrong")
-        )
-        return {"differ": differ} if differ else _exact(loop, correct, len(solved))
-    return _bounds(solved, loop.config.until) if solved else None
+    """What random would have needed: exact from the verdicts of the pool file, else bounds on the solved problems.
+
+    calls   until the same loop with a random order has solved as many; None if it cannot within --budget-per-problem
+    solved  with as many calls
+    differ  verified outcomes that the file's verdicts contradict, if there are any: nothing is said then
+    """
+    correct, config = _given_verdicts(loop), loop.config
+    if not correct or config.threshold is not None:
+        return _bounds(solved, config.until) if solved else None
+    differ = sum(
+        correct[search.id][check.index] != (check.outcome == "correct")
+        for search in loop.searches.values()
+        for check in search.checked
+        if check.outcome in ("correct", "wrong")
+    )
+    if differ:
+        return {"differ": differ}
+    pools = [(len(each), sum(each)) for each in correct.values()]
+    found, calls = random_turns(pools, config.until, config.budget_per_problem)
+    return {
+        "calls": float(np.interp(len(solved), found, calls)) if len(solved) <= found[-1] + 1e-9 else None,
+        "solved": float(np.interp(loop.calls, calls, found)),
+    }
 
 
 def _given_verdicts(loop: Loop) -> dict[str, Sequence[bool]]:
     """Problem id -> the verdicts that the pool file brings; none unless it brings all."""
-    config = loop.config
-    in_memory = any("line" not in search.candidates.problem.meta for search in loop.searches.values())
-    if in_memory or not config.pool:
+    lines = {search.id: search.candidates.problem.meta.get("line") for search in loop.searches.values()}
+    if None in lines.values() or not loop.config.pool:  # in memory
         return {}
     layouts = Layouts(loop.context.registry)
-    of_line = {record.problem_id: record.correct for record in read_pool(config.pool, layouts=layouts)}
-    given = {search.id: of_line.get(search.candidates.problem.meta["line"]) for search in loop.searches.values()}
-    complete = {name: verdicts for name, verdicts in given.items() if verdicts}
-    return complete if len(complete) == len(given) else {}
-
-
-def _exact(loop: Loop, correct: Mapping[str, Sequence[bool]], solved: int) -> dict[str, Any]:
-    """What the same loop with a random order expects, problem after problem in turn.
-
-    calls   until it has solved as many problems; None if it cannot within --budget-per-problem
-    solved  with as many calls
-    """
-    pools, config = [(len(each), sum(each)) for each in correct.values()], loop.config
-    found, calls = random_turns(pools, config.until, config.budget_per_problem)
-    return {
-        "calls": float(np.interp(solved, found, calls)) if solved <= found[-1] + 1e-9 else None,
-        "solved": float(np.interp(loop.calls, calls, found)),
-    }
+    given = {record.problem_id: record.correct for record in read_pool(loop.config.pool, layouts=layouts)}
+    complete = {name: verdicts for name, line in lines.items() if (verdicts := given.get(str(line)))}
+    return complete if len(complete) == len(lines) else {}
 
 
 def random_turns(pools: Sequence[tuple[int, int]], until: int, most: int | None) -> tuple[Floats, Floats]:

@@ -9,8 +9,8 @@ from typing import Any
 from harness.records import Outcome
 from harness.system.progress import Progress
 from harness.verifying import loop
-from harness.verifying.check import Check
 from harness.verifying.config import VerifyConfig
+from harness.verifying.journal import Check
 from support.json_lines import write_json_lines
 
 

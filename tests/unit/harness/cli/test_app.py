@@ -16,7 +16,7 @@ from harness.cli import app, complete
 
 def test_help_imports_nothing_heavy_and_listing_no_torch():
     few = {"torch", "transformers", "matplotlib"}
-    heavy = few | {"pyarrow", "sklearn", "scipy", "pydantic", "datasets", "safetensors"}
+    heavy = few | {"numpy", "rich.console", "pyarrow", "sklearn", "scipy", "pydantic", "datasets", "safetensors"}
     code = f"""
 import contextlib, io, sys
 from harness.cli import main

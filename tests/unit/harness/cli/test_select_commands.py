@@ -1,4 +1,4 @@
-"""`harness select` in whose table a hostile response is harmless, `list` and `show` (`plugin_commands`)."""
+"""`harness select` in whose table a hostile response is harmless, `list` and `show`."""
 
 import json
 

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 from support.processes import harness_command
-from support.searches import config_of, pool_in
+from support.searches import pool_in
 
-from harness.cli.verify_tables import answering, asked, lines
+from harness.cli.tables import answer, asked, lines
 
 COUNTS = {
     **{"problems": 3, "solved": 1, "calls": 4, "errors": 0, "timeouts": 0, "skipped": 0, "budget_used_up": False},
@@ -61,7 +61,7 @@ def test_a_question_shows_the_whole_response_and_offers_numbers_where_they_are_t
     text = "word " * 100 + "\n\x1b[2Jend"
     for options, allowed in (({}, "y, n, skip, error, or q? "), ({"top": 1}, "y, n, a number, skip, error, or q? ")):
         monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-        assert answering(config_of(tmp_path, **options))({"problem_id": "p", "index": 0, "response": text}) == "y\n"
+        assert answer({"problem_id": "p", "index": 0, "response": text}, takes_values=bool(options)) == "y\n"
         shown = capsys.readouterr().err
         assert "word " * 100 + "\n\N{REPLACEMENT CHARACTER}[2Jend" in shown
         assert shown.endswith(f"problem p, index 0: {allowed}")

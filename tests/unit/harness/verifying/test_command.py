@@ -14,8 +14,8 @@ from support.verifying import outcomes_in
 
 from harness.jobs.selection import Candidates
 from harness.records import Problem
-from harness.verifying.check import Check
-from harness.verifying.command import CommandVerifier, words_of
+from harness.verifying.journal import Check
+from harness.verifying.verifiers import CommandVerifier, words_of
 
 # The response is the program's own text: what it prints and how it ends.
 RUN = f"{sys.executable} -S {{response_file}}"

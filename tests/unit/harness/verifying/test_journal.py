@@ -8,8 +8,7 @@ import pytest
 from support.refusals import refusal_of
 from support.searches import config_of, pool_in, verified
 
-from harness.verifying.check import Check
-from harness.verifying.journal import Journal
+from harness.verifying.journal import Check, Journal
 
 SIZES = {"a": 3, "b": 2}
 CHECKS = [Check("a", 2, "wrong"), Check("b", 0, "measured", 3.25), Check("a", 0, "error", None, "exit code 2")]

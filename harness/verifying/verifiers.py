@@ -1,6 +1,6 @@
-"""Verify by a user's command: what is put into it, and what its end says.
+"""Verify a response by a user's command, or by a Python function.
 
-The command is split as a shell would split it, and run without a shell. In each word these are replaced:
+A command is split as a shell would split it, and run without a shell. In each word these are replaced:
 
     {response_file}  the path of a file with the response      {problem_id}  the problem's id
     {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
@@ -16,18 +16,23 @@ import errno
 import re
 import shlex
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from harness.errors import HarnessError, did_you_mean, one_line
+import numpy as np
+
+from harness.errors import HarnessError, contained, did_you_mean, error_text, one_line
 from harness.jobs.selection import Candidates
 from harness.pools.reading import file_digest
 from harness.system.children import Ended, Lost, Wardens
 from harness.system.json_text import NotJSON, parsed
 from harness.system.verifier_programs import failed_itself, require_program
 
-from .check import TOO_LATE, Check, measured
 from .config import VerifyConfig
+from .journal import TOO_LATE, Check, measured
 
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
@@ -35,6 +40,29 @@ SHELL = re.compile(r"[|<>;]|&&")
 OF_ONE_CHECK = (errno.E2BIG, errno.EINVAL)  # why a command cannot be started with this problem's id
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
 NAMES = ("response_file", "prompt_file", "problem_id", "index")
+
+Function: TypeAlias = Callable[[str, int, str], bool | float | None]
+Verifier: TypeAlias = Callable[[Candidates, int], Check]
+
+
+def called(function: Function, config: VerifyConfig) -> AbstractContextManager[Verifier]:
+    """The verifier that calls a function with problem id, index and text."""
+
+    def verify_one(candidates: Candidates, index: int) -> Check:
+        name = candidates.problem.id
+        try:
+            with contained():
+                outcome = function(name, index, candidates.responses.texts[index])
+                value = None if outcome is None else float(outcome)
+        except Exception as failure:
+            return Check(name, index, "error", reason=error_text(failure))
+        if value is None:
+            return Check(name, index, "skip")
+        if isinstance(outcome, bool | np.bool_):
+            return Check(name, index, "correct" if outcome else "wrong")
+        return measured(name, index, value, config.threshold)
+
+    return nullcontext(verify_one)
 
 
 class CommandVerifier:
@@ -54,43 +82,38 @@ class CommandVerifier:
 
     def __call__(self, candidates: Candidates, index: int) -> Check:
         """Check one response; HarnessError if the command cannot be started at all, CancelledError if it is closed."""
-        name = candidates.problem.id
+        problem = candidates.problem
+        values = {"problem_id": problem.id, "index": str(index)}
         try:
             with (
                 self._wardens.one() as warden,
                 tempfile.TemporaryDirectory(dir=warden.folder, ignore_cleanup_errors=True) as folder,
             ):
-                words = self._filled(Path(folder), candidates, index)
+                for name, text in (("response", candidates.responses.texts[index]), ("prompt", problem.prompt)):
+                    values[f"{name}_file"] = path = f"{folder}/{name}.txt"
+                    Path(path).write_bytes(text.encode("utf-8", "surrogatepass"))
+                words = [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
                 ended = warden.run(words, limit_s=self.config.timeout, grace_s=GRACE_S)
-                return self._check(name, index, ended, f"{folder}/response.txt")
+                return self._check(problem.id, index, ended, values["response_file"])
         except Lost:
             if self._wardens.closed:
                 raise CancelledError from None
-            return Check(name, index, "error", reason="the process that runs the command was killed")
+            return Check(problem.id, index, "error", reason="the process that runs the command was killed")
         except OSError as failure:
             if failure.errno not in OF_ONE_CHECK:
                 raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
-            return Check(name, index, "error", reason=f"cannot be started: {failure.strerror}")
-
-    def _filled(self, folder: Path, candidates: Candidates, index: int) -> list[str]:
-        """The command for one response, whose files are written."""
-        problem = candidates.problem
-        texts = {"response_file": candidates.responses.texts[index], "prompt_file": problem.prompt}
-        values = {"problem_id": problem.id, "index": str(index)}
-        for name, text in texts.items():
-            path = folder / f"{name.removesuffix('_file')}.txt"
-            path.write_bytes(text.encode("utf-8", "surrogatepass"))
-            values[name] = str(path)
-        return [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
+            return Check(problem.id, index, "error", reason=f"cannot be started: {failure.strerror}")
 
     def _check(self, problem_id: str, index: int, ended: Ended, response_file: str) -> Check:
-        threshold = self.config.threshold
-        if ended.status is None:
-            reason = f"{TOO_LATE} {self.config.timeout:g} s"
-        elif ended.status not in (0, 1) or (ended.status == 1 and failed_itself(ended.err, response_file)):
-            reason = _how(ended.status, ended.err)
-        elif ended.status == 1:
+        status, threshold = ended.status, self.config.threshold
+        if status == 1 and not failed_itself(ended.err, response_file):
             return Check(problem_id, index, "wrong")
+        if status is None:
+            reason = f"{TOO_LATE} {self.config.timeout:g} s"
+        elif status != 0:
+            reason = f"ended by signal {-status}" if status < 0 else f"exit code {status}"
+            last = one_line(ended.err.rstrip().rpartition("\n")[2])[:200]
+            reason += f": {last}" if last else ""
         else:
             try:
                 value = _value(ended.out)
@@ -103,6 +126,16 @@ class CommandVerifier:
             option = "--top" if threshold is None else "--threshold"
             reason = f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
         return Check(problem_id, index, "error", reason=reason)
+
+
+def _value(out: str) -> float | None:
+    """The number of a last line {"value": NUMBER}; None if there is none. HarnessError for JSON that cannot be read."""
+    try:
+        line: Any = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
+    except NotJSON:
+        return None
+    value = line.get("value") if isinstance(line, dict) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def words_of(command: str) -> list[str]:
@@ -124,21 +157,6 @@ def words_of(command: str) -> list[str]:
 
 
 def files_of(command: str) -> dict[str, str]:
-    """The digests of the files that a command names: an edit of its program may change outcomes."""
-    return {word: file_digest(Path(word)) for word in words_of(command) if Path(word).is_file()}
-
-
-def _value(out: str) -> float | None:
-    """The number of a last line {"value": NUMBER}; None if there is none. HarnessError for JSON that cannot be read."""
-    try:
-        line = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
-    except NotJSON:
-        return None
-    value = line.get("value") if isinstance(line, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _how(status: int, err: str) -> str:
-    last = one_line(err.rstrip().rpartition("\n")[2])[:200]
-    how = f"ended by signal {-status}" if status < 0 else f"exit code {status}"
-    return f"{how}: {last}" if last else how
+    """The digests of the files that a command names: an edit of its program may change outcomes. {} for a function."""
+    words = words_of(command) if PLACEHOLDER.search(command) else []
+    return {word: file_digest(Path(word)) for word in words if Path(word).is_file()}
