@@ -208,6 +208,10 @@ class Column:
         return ""
 
 
+def _process() -> str:
+    return f"{platform.node()}-{os.getpid()}"
+
+
 def ignored(count: int) -> None:
     """A report that nobody reads."""
 
@@ -226,7 +230,7 @@ class Out:
     wanted: Sequence[Column] = ()
     planned: Mapping[str, Any] | None = None
     report: Report = ignored
-    owner: int = field(default_factory=os.getpid)
+    owner: str = field(default_factory=_process)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "report": ignored}
@@ -265,7 +269,7 @@ class Out:
 
     def require_same(self) -> None:
         """HarnessError if this process builds another model than the one that the run was planned with."""
-        if self.planned is None or self.owner == os.getpid():
+        if self.planned is None or self.owner == _process():
             return
         now, planned = replace(self.column).described, self.planned
         differing = ", ".join(
