@@ -142,19 +142,17 @@ def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = N
 
 
 def _tell_audit(plan: Plan) -> None:
-    if plan.config.audit and plan.audits:
-        counts = [_disputed(plan, question, None) for question in plan.questions]
+    if plan.config.audit and plan.verdicts and (audits := plan.audits):
+        rows, verdicts = plan.store.rows, plan.verdicts
+        counts = [_disputed(rows(verdicts, each), rows(audits, each)) for each in plan.questions]
         audited, disputed = (sum(column) for column in zip(*counts, strict=True))
         listed = f"`harness pool audit {plan.responses.key}` lists them"
         plan.context.progress.say(f"audit: {disputed} of {audited} verdicts disputed; {listed}")
 
 
-def _disputed(plan: Plan, question: Question, n: int | None) -> tuple[int, int]:
+def _disputed(verdicts: Any, audits: Any, n: int | None = None) -> tuple[int, int]:
     """How many of a problem's first n verdicts the second grader judged, and how many of these it disputes."""
-    assert plan.audits is not None
-    assert plan.verdicts is not None
-    second = plan.store.rows(plan.audits, question)["status"].to_pylist()
-    first = plan.store.rows(plan.verdicts, question)["status"].to_pylist()
+    first, second = verdicts["status"].to_pylist(), audits["status"].to_pylist()
     return sum(status is not None for status in second[:n]), sum(map(bool, disputes(first, second)[:n]))
 
 
@@ -164,8 +162,10 @@ def _disputed(plan: Plan, question: Question, n: int | None) -> tuple[int, int]:
 def score(plan: Plan, orders: Orders) -> Row:
     """The row of a selector. Its cell, STORE/cells/KEY.json, is written unless it is there, made from these files."""
     about_cell, folder = _about(plan, orders), plan.store.root / "cells"
-    used = [orders, plan.verdicts, plan.choices(orders), *_checked(plan)]
-    files = [[plan.store.required(column, each).name for column in used if column] for each in plan.questions]
+    checked = [column for column in (plan.audits, plan.chance) if column]
+    checked = [column for column in checked if not plan.store.missing(column, plan.questions)]
+    used = [orders, orders.verdicts, plan.choices(orders), *checked]
+    files = [[plan.store.required(column, each).name for column in used] for each in plan.questions]
     about_cell["from"] = digest([about_cell["labels"], files])
     key = cells.key_of({**about_cell, "problems": [{"id": storable(each.problem.id)} for each in plan.questions]})
     path = folder / f"{key}.json"
@@ -179,7 +179,7 @@ def score(plan: Plan, orders: Orders) -> Row:
 
     def made() -> Iterator[dict[str, Any]]:
         for question in plan.questions:
-            entry = _entry(plan, orders, question)
+            entry = _entry(plan, question, used)
             yield entry
             entries.append(cells.without_orders(entry))
 
@@ -194,22 +194,16 @@ def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:
     cells.write(plan.store.root / "cells", _about(plan, orders) | {"problems": problems, "failed": reason})
 
 
-def _checked(plan: Plan) -> list[Column]:
-    """The audits and the chance level, where the store has them for every problem."""
-    columns = [column for column in (plan.audits, plan.chance) if column]
-    return [column for column in columns if not plan.store.missing(column, plan.questions)]
-
-
-def _entry(plan: Plan, orders: Orders, question: Question) -> dict[str, Any]:
-    store, checked = plan.store, {column.kind: column for column in _checked(plan)}
-    verdicts = store.rows(orders.verdicts, question)
-    entry = entry_of(question, store.rows(orders, question), verdicts, store.rows(plan.choices(orders), question))
-    disputed = _disputed(plan, question, entry["n"])[1] if "audits" in checked else None
+def _entry(plan: Plan, question: Question, used: Sequence[Column]) -> dict[str, Any]:
+    rows = {column.kind: plan.store.rows(column, question) for column in used}
+    verdicts = rows["verdicts"]
+    entry = entry_of(question, rows["orders"], verdicts, rows["choices"])
+    disputed = _disputed(verdicts, rows["audits"], entry["n"])[1] if "audits" in rows else None
     result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
         result["answering"] = [len(verdicts), round(cpu_s, 3)]
-    if "chance" in checked:
-        result["chance"] = about(store.rows(checked["chance"], question))
+    if "chance" in rows:
+        result["chance"] = about(rows["chance"])
     return result
 
 
