@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -88,32 +88,33 @@ class Orders(Column):
             raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
         status = [rows["verdicts"]["status"].to_pylist()[: self.n] for rows in given]
         solvable = [place for place, of_problem in enumerate(status) if "correct" in of_problem]
-        kind = "order" if isinstance(selector, Ranker) else "subset"
+        ranks, learns = isinstance(selector, Ranker), isinstance(selector, LearnsFromOutcomes)
         with one_thread(spec):
             together = self._together([todo[place].problem for place in solvable], [pools[place] for place in solvable])
             orders = dict(zip(solvable, together, strict=True))
             for place, each in enumerate(todo):
                 picks: list[tuple[int, int, list[int]]] = []  # trial, budget or 0, indices
-                for trial in range(self.trials if place in orders else 0):
-                    pool, rng = pools[place], self.rng(each.problem, trial)
-                    at = f"{each.problem.id!r}, trial {trial}"
-                    with named_failure(f"selector {spec!r}", at), waiting_named(spec, each.problem):
-                        if not isinstance(selector, Ranker):
-                            picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
-                            continue
-                        ranking: Iterable[int]
-                        if isinstance(selector, LearnsFromOutcomes):
-                            ranking = learnt_order(selector, pool, status[place], self.seed, each.problem, trial)
-                        else:
-                            ranking = orders[place][trial] if orders[place] else selector.rank(pool, rng)
-                        picks.append((trial, 0, up_to_correct(ranking, status[place])))
-                    is_fixed = not (self.learns or orders[place]) and is_unused(rng, self.rng(each.problem, trial))
-                    if is_fixed:  # a ranker that used no random numbers gives the same in every trial
-                        picks += [(other, 0, picks[-1][2]) for other in range(trial + 1, self.trials)]
-                        break
+                pool, of_problem = pools[place], status[place]
+                with waiting_named(spec, each.problem) if place in orders else nullcontext():
+                    for trial in range(self.trials if place in orders else 0):
+                        rng = self.rng(each.problem, trial)
+                        with named_failure(f"selector {spec!r}", f"{each.problem.id!r}, trial {trial}"):
+                            if not ranks:
+                                picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
+                                continue
+                            ranking: Iterable[int]
+                            if learns:
+                                ranking = learnt_order(selector, pool, of_problem, self.seed, each.problem, trial)
+                            else:
+                                ranking = orders[place][trial] if orders[place] else selector.rank(pool, rng)
+                            picks.append((trial, 0, up_to_correct(ranking, of_problem)))
+                        is_fixed = not (trial or learns or orders[place]) and is_unused(rng, self.rng(each.problem, 0))
+                        if is_fixed:  # a ranker that used no random numbers gives the same in every trial
+                            picks += [(other, 0, picks[-1][2]) for other in range(1, self.trials)]
+                            break
                 columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=False)) if picks else {}
-                n = len(status[place])  # not of the pool, which a selector may break
-                made = {"kind": kind, "n": n, "trials": self.trials}
+                n = len(of_problem)  # not of the pool, which a selector may break
+                made = {"kind": "order" if ranks else "subset", "n": n, "trials": self.trials}
                 out.keep(each, table(columns, made))
 
     def rng(self, problem: Problem, trial: int) -> np.random.Generator:

@@ -65,7 +65,7 @@ def _files(root: Path) -> Iterator[tuple[Path, str, Callable[[Path], Any], str]]
                 yield path, "weights", lambda path: read_json(path, "store"), AWAY
             elif depth == 1 and path.name.startswith("index."):
                 yield path, "index", _check_index, AGAIN
-            elif depth == 2 and path.suffix in (".parquet", ".npy") and path.name.count(".") in (3, 4):
+            elif depth == 2 and path.suffix in (".parquet", ".npy", ".arrow") and path.name.count(".") in (3, 4):
                 yield path, kind, read_bytes, _cure(path, kind)
 
 

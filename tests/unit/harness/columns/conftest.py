@@ -64,7 +64,7 @@ def new(tmp_path):
     known: set[Path] = set()
 
     def count(store=tmp_path / "runs"):
-        now = {*store.rglob("*.parquet"), *store.rglob("*.npy"), *store.glob("cells/*")}
+        now = {*store.rglob("*.parquet"), *store.rglob("*.npy"), *store.rglob("*.arrow"), *store.glob("cells/*")}
         kinds = Counter(path.parent.name.partition(".")[0] for path in now - known)
         known.update(now)
         return dict(kinds)

@@ -213,7 +213,7 @@ def test_links_and_files_that_are_not_the_stores_own_stay(harness, prune, unused
     unused(*COLOURS)
     folders = {path.parent.name.partition(".")[0]: path.parent for path in store.glob("*/*/column.json")}
     orders = folders["orders"]
-    links = [folders["verdicts"], max(orders.glob("test_*.parquet"))]  # a column, a file of one
+    links = [folders["verdicts"], max(orders.glob("test_*.arrow"))]  # a column, a file of one
     outside.mkdir()
     for number, path in enumerate(links):
         shutil.move(path, outside / str(number))
