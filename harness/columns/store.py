@@ -3,7 +3,7 @@
     STORE/store.json                                         which form this folder has
     STORE/POOL/pool.json                                     what made the responses of this pool
     STORE/POOL/KIND.NAME.KEY/column.json                     what made this column of it
-    STORE/POOL/KIND.NAME.KEY/PROBLEM.FROM.SUM.parquet        the rows of one problem; vectors: .npy, a few numbers: .arrow
+    STORE/POOL/KIND.NAME.KEY/PROBLEM.FROM.SUM.parquet        one problem's rows; vectors .npy, a few numbers .arrow
     STORE/POOL/KIND.NAME.KEY/PROBLEM.FROM.SUM.part.parquet   the same, some rows did not arrive: the next run asks again
     STORE/POOL/problems.jsonl                                the problems: id, prompt, hashes of what counts of them
     STORE/POOL/paid/                                         what a server was paid for the pool, and not stored yet
