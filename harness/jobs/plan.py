@@ -214,12 +214,14 @@ def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], 
 # Plans.
 
 
-def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
+def make_plan(
+    config: RunConfig, progress: Progress, with_verdicts: bool = True, context: Context | None = None
+) -> Plan:
     """The plan of a run; HarnessError if the config cannot be carried out, with all that is missing.
 
     Without `with_verdicts` a pool file needs no grader; verdicts that it brings are planned.
     """
-    context = make_context(config, progress)
+    context = context or make_context(config, progress)
     selectors = {spec: context.part("selector", spec) for spec in config.selectors}
     for spec, part in selectors.items():
         require_selector(spec, part.built)

@@ -26,8 +26,7 @@ from harness.system import extras
 from harness.system.progress import Progress, clock
 from harness.task import Measured, Task
 
-from .options import RunConfig
-from .plan import Context, Plan, make_context
+from .plan import Context, Plan
 
 PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
 PROBE_S = 20.0  # the most time of a probe, the loading of the model not counted
@@ -389,12 +388,11 @@ def _known_problems(context: Context, task: Task) -> int | None:
     return min(limits) if limits else None
 
 
-def ask_before_fetching(config: RunConfig, progress: Progress) -> None:
+def ask_before_fetching(context: Context) -> None:
     """Say what a run takes before weights are downloaded for it, and ask before an hour or more, as before all work."""
-    if config.pool or not config.task:
+    progress = context.progress
+    if context.config.pool or context.task is None:
         return
-    context = make_context(config, progress)
-    assert context.task is not None
     engine = context.engine(context.task.built).built
     installed = not extras.missing(getattr(engine, "libraries", ()))
     fetched = engine.to_fetch() if isinstance(engine, Fetches) and installed else ""

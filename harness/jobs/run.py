@@ -66,13 +66,14 @@ def run(
 
 def planned(config: RunConfig, progress: Progress) -> Plan:
     """The plan of a run, whose price is told before weights are fetched for it, or where something is lacking."""
-    price.ask_before_fetching(config, progress)
+    context = make_context(config, progress)
+    price.ask_before_fetching(context)
     try:
         with progress.waiting("preparing the run"):
-            return make_plan(config, progress)
+            return make_plan(config, progress, context=context)
     except Lacking as failure:
         if not isinstance(failure, LacksLibrary):
-            price.say_price(make_context(config, progress), only_long=True)
+            price.say_price(context, only_long=True)
         raise
 
 
