@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from harness.contracts import Report
 from harness.errors import HarnessError
 from harness.records import Message, Problem
-from harness.system.files import write_parts
+from harness.system.files import disk_errors, write_parts
 from harness.system.hashing import digest, readable
 
 from .part import Part, identity
@@ -262,10 +262,14 @@ class Out:
             name = stem(column, question, [sum_of(path)])
             write_parts(*filed(folder / column.folder, name, its_rows()), durable=column.is_costly)
         write_parts(path, content, durable=self.column.is_costly)
+        if todo.partly and todo.partly != path:  # its rows are in the new file
+            with disk_errors(todo.partly):
+                todo.partly.unlink(missing_ok=True)
 
     def paid(self, question: Question) -> Path:
         """The file in which an engine may keep rows that were paid for until they are stored."""
-        return paid(self.root, self.column) / f"{stem(self.column, question, ())}.paid.jsonl"
+        hashed = stem(self.column, question, ()).rpartition(".")[2]
+        return paid(self.root, self.column) / f"{hashed}.paid.jsonl"
 
     def require_same(self) -> None:
         """HarnessError if this process builds another model than the one that the run was planned with."""

@@ -9,6 +9,7 @@ same failures again by which the puzzles were chosen.
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from harness.jobs import until_correct
 from harness.jobs.options import RunConfig
 from harness.results import cells, stopping_times
 from harness.system.progress import Progress
-from harness_plugins.pool_tools import hardness
+from harness_plugins.pool_tools.jobs import Solved, chosen_hardest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
@@ -32,7 +33,8 @@ def write_hardest(cell: Path, count: int, path: Path) -> None:
     outcomes = cells.outcomes(measured)
     ids = [entry["id"] for entry in measured["problems"]]
     counts = sorted(zip(ids, outcomes.n.tolist(), outcomes.c.tolist(), strict=True))
-    hardness.write(path, hardness.hardest((hardness.Solved(*entry) for entry in counts), count))
+    chosen = chosen_hardest([Solved(*entry) for entry in counts], count)
+    path.write_text("".join(json.dumps({"problem_id": solved.problem_id}) + "\n" for solved in chosen))
 
 
 def main() -> None:

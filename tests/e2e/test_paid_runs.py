@@ -42,7 +42,7 @@ def command(server, tmp_path, monkeypatch):
 
 
 def spent(store):
-    return sum((entry.tokens for path in (store / "pool").iterdir() for entry in entries(path)), Tokens())
+    return sum((entry.tokens for path in store.glob("*/paid") for entry in entries(path)), Tokens())
 
 
 def made(store):
@@ -50,7 +50,7 @@ def made(store):
     return {
         name: content
         for name, content in contents(store).items()
-        if name.startswith(("pool", "verdict", "rank")) and "spent." not in name
+        if any(f"/{kind}." in name for kind in ("responses", "verdicts", "orders")) and "spent." not in name
     }
 
 
