@@ -11,6 +11,7 @@ from corpora.hostile_math import BOXED, PAYLOADS, RESPONSES
 from support.math_grading import TASK, algebra_is_graded, boxed, graded
 
 from harness import Problem, Verdict, correct
+from harness.columns.store import Memo
 from harness.columns.verdicts import graded as graded_texts
 from harness_tasks.math_answers import math_task
 from harness_tasks.math_answers.math_task import ALGEBRA
@@ -78,13 +79,13 @@ def test_the_bombs_of_a_problem_share_a_bound_and_the_rest_are_errors(monkeypatc
 
 
 @pytest.mark.slow
-def test_answers_over_the_bound_are_the_same_in_any_order_and_are_graded_in_a_later_run(monkeypatch):
+def test_answers_over_the_bound_are_the_same_in_any_order_and_are_graded_in_a_later_run(monkeypatch, tmp_path):
     monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 0.75)  # 5 tries of 0.1 s, then 2 of 0.2 s
-    known = {}
-    first, _ = graded_texts(TASK, COT, BOMBS[:5], known)
+    known = Memo(tmp_path / "known.jsonl")
+    first, _ = graded_texts(TASK, COT, BOMBS[:5], known=known)
     assert {verdict.status for verdict in first} == {"wrong", "error"}
     assert TASK.verify_all(COT, BOMBS[4::-1]) == first[::-1]
-    second, _ = graded_texts(TASK, COT, BOMBS[:5], known)
+    second, _ = graded_texts(TASK, COT, BOMBS[:5], known=known)
     assert [verdict.status for verdict in second] == ["wrong"] * 5
 
 

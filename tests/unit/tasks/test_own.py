@@ -171,8 +171,8 @@ def run(harness, folder, spec, *more):
     )
 
 
-def taken_over(outcome):
-    return sum(map(int, re.findall(r"pool: (\d+) problems' responses taken over", outcome.err)))
+def reused(outcome):
+    return sum(map(int, re.findall(r"pool: reused for (\d+) of", outcome.err)))
 
 
 @pytest.mark.slow
@@ -191,12 +191,12 @@ def test_only_an_edited_line_is_sampled_and_graded_again(harness, own, tmp_path,
     edited = [lines[0] | {"prompt": "Say a colour."}, lines[1]]
     own(edited)
     second = run(harness, tmp_path, spec, *options)
-    assert taken_over(second) == 1
+    assert reused(second) == 1
     assert "sample: 8 responses" in second.err
     graded.append(len(count.read_text()))
     own([edited[0], lines[1] | {"reference": "green"}])
     third = run(harness, tmp_path, spec, *options)
-    assert taken_over(third) == 2
+    assert reused(third) == 2
     assert "sample:" not in third.err
     graded.append(len(count.read_text()))
     assert 0 < graded[0] < graded[1] < graded[2] == 2 * graded[0]  # each problem's responses twice
