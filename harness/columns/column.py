@@ -117,19 +117,10 @@ class Column:
         values = {name: value for name, value in self._values.items() if value is not None}
         parts = [value for value in values.values() if isinstance(value, Part)]
         models = [identity(part) for part in parts if part.kind in ("embedder", "scorer")]
-        return {
-            "kind": self.kind,
-            "version": self.version,
-            **{
-                name: value.described
-                if isinstance(value, Part)
-                else value.folder
-                if isinstance(value, Column)
-                else value
-                for name, value in values.items()
-            },
-            **({"models": models} if any(models) else {}),
-        }
+        described: dict[str, Any] = {"kind": self.kind, "version": self.version, **values}
+        described |= {part: value.described for part, value in values.items() if isinstance(value, Part)}
+        described |= {read: value.folder for read, value in values.items() if isinstance(value, Column)}
+        return described | ({"models": models} if any(models) else {})
 
     @cached_property
     def folder(self) -> str:

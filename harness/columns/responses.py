@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from harness.contracts import Charges, KnowsItsSize
+from harness.contracts import Charges
 from harness.errors import HarnessError
 from harness.pools.joining import Joined
 from harness.records import Problem, Responses, SampleRequest
@@ -21,11 +21,10 @@ from harness.system.files import disk_errors, write_atomically
 from harness.system.hashing import digest, storable
 
 from .column import Column, Out, Question, Todo, paid
-from .part import Part
+from .part import Part, model_bytes
 from .store import Rows, Store, about, is_part, read, table
 from .vectors import Vectors
 
-FLOAT32 = 4  # bytes
 STEERED = 16  # a problem counts as so many rows under a sampler that steers, which reads many tokens a step
 MOST = 0.05  # largest missing share of all responses of a run
 LOST = 0.5  # largest missing share of one call: above it the server is probably gone
@@ -123,8 +122,7 @@ class Sampled(Column):
     @property
     def model_bytes(self) -> float:
         """The engine's model."""
-        engine = self.engine.built
-        return FLOAT32 * ((engine.size()[0] if isinstance(engine, KnowsItsSize) else None) or 0)
+        return model_bytes(self.engine)
 
     def part(self, question: Question) -> Any:
         """What the model sees: a changed reference asks for no new response."""

@@ -11,29 +11,41 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.contracts import Embedder, KnowsItsSize, Scorer
+from harness.contracts import Embedder, Scorer
 from harness.errors import HarnessError, contained, error_text
 from harness.pools.given import GivenVectors
 from harness.records import Floats, Message, Problem
 from harness.system.hashing import storable
 
 from .column import Column, Out, Question, Todo
-from .part import Part
+from .part import Part, model_bytes
 from .store import count_rows, table
 
 BLOCK = 512  # rows that are projected at once: 6,400 x 4,096 take a quarter of the time and memory so
-FLOAT32 = 4  # bytes
+
+
+class OfResponses(Column):
+    """A column with a row for each response, made from the responses and what they answer; progress counts rows."""
+
+    by_rows: ClassVar[bool] = True
+    reports: ClassVar[bool] = True
+
+    def part(self, question: Question) -> Any:
+        """What the model sees: the responses' own hash does not tell what they answer."""
+        return question.asked
+
+    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
+        """The number of responses."""
+        return sum(map(count_rows, read_from[:1]))
 
 
 @dataclass(frozen=True)
-class Vectors(Column):
+class Vectors(OfResponses):
     """Vectors (n, d) float32 of an embedder, or of the engine's hidden states; projected to `dim`, not centred."""
 
     kind: ClassVar[str] = "vectors"
     verb: ClassVar[str] = "embed"
     noun: ClassVar[str] = "embeddings"
-    by_rows: ClassVar[bool] = True
-    reports: ClassVar[bool] = True
     uses_model: ClassVar[bool] = True
 
     embedder: Part
@@ -55,16 +67,7 @@ class Vectors(Column):
     @property
     def model_bytes(self) -> float:
         """The engine's model."""
-        engine = self.engine.built if self.engine else None
-        return FLOAT32 * ((engine.size()[0] if isinstance(engine, KnowsItsSize) else None) or 0)
-
-    def part(self, question: Question) -> Any:
-        """What the model sees: the responses' own hash does not tell what they answer."""
-        return question.asked
-
-    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
-        """The number of responses."""
-        return sum(map(count_rows, read_from[:1]))
+        return model_bytes(self.engine)
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Embed: by a second pass of the engine, or by the embedder."""
@@ -97,14 +100,12 @@ class Vectors(Column):
 
 
 @dataclass(frozen=True)
-class OwnVectors(Column):
+class OwnVectors(OfResponses):
     """Vectors (n, d) float32 from a file of the user's (`--embeddings`)."""
 
     kind: ClassVar[str] = "vectors"
     verb: ClassVar[str] = "embed"
     noun: ClassVar[str] = "embeddings"
-    by_rows: ClassVar[bool] = True
-    reports: ClassVar[bool] = True
 
     given: str  # the file's hash
     responses: Column
@@ -129,14 +130,6 @@ class OwnVectors(Column):
     def here(self) -> bool:
         """Yes: the file need not be on other machines."""
         return True
-
-    def part(self, question: Question) -> Any:
-        """As of other vectors."""
-        return question.asked
-
-    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
-        """The number of responses."""
-        return sum(map(count_rows, read_from[:1]))
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Read them."""
@@ -227,27 +220,17 @@ def _projection(width: int, dim: int, seed: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Scores(Column):
+class Scores(OfResponses):
     """A number for each response by a scorer, such as a reward model. Its name is the scorer's."""
 
     kind: ClassVar[str] = "scores"
     verb: ClassVar[str] = "score"
     noun: ClassVar[str] = "scores"
     is_costly: ClassVar[bool] = True
-    by_rows: ClassVar[bool] = True
-    reports: ClassVar[bool] = True
     uses_model: ClassVar[bool] = True
 
     scorer: Part
     responses: Column
-
-    def part(self, question: Question) -> Any:
-        """What the model sees."""
-        return question.asked
-
-    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
-        """The number of responses."""
-        return sum(map(count_rows, read_from[:1]))
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Score the texts."""

@@ -50,8 +50,16 @@ def verdicts_of(rows: pa.Table) -> list[Verdict]:
 # Grading.
 
 
+class Graded(Column):
+    """A column that depends on what a grader reads of a problem."""
+
+    def part(self, question: Question) -> Any:
+        """Prompt and reference."""
+        return question.graded
+
+
 @dataclass(frozen=True)
-class Verdicts(Column):
+class Verdicts(Graded):
     """The task's verdicts: status, reason, route; and the canonical answers, which selectors may read."""
 
     kind: ClassVar[str] = "verdicts"
@@ -72,10 +80,6 @@ class Verdicts(Column):
         """Where it measures: a measurer may fill a GPU."""
         return self.measures
 
-    def part(self, question: Question) -> Any:
-        """What a grader reads of a problem."""
-        return question.graded
-
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Grade. What is costly is kept by response, for all pools: measurements, answers by running, verdicts."""
         task: Task = self.task.built
@@ -94,7 +98,7 @@ class Verdicts(Column):
 
 
 @dataclass(frozen=True)
-class GivenVerdicts(Column):
+class GivenVerdicts(Graded):
     """The verdicts that a pool file brings, with the answers that the task, if there is one, extracts."""
 
     kind: ClassVar[str] = "verdicts"
@@ -119,10 +123,6 @@ class GivenVerdicts(Column):
     def together(self) -> int:
         """All: the file is read once."""
         return 1 << 62
-
-    def part(self, question: Question) -> Any:
-        """What the task reads of a problem for its answer."""
-        return question.graded
 
     def of_record(self, problem: Problem, record: PoolRecord, out: Out) -> pa.Table:
         """The rows of a line of the file."""
@@ -329,7 +329,7 @@ def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> li
 
 
 @dataclass(frozen=True)
-class Audits(Column):
+class Audits(Graded):
     """The verdicts of the task's second, stricter grader: status and reason; null where it cannot judge."""
 
     kind: ClassVar[str] = "audits"
@@ -338,10 +338,6 @@ class Audits(Column):
 
     task: Part
     responses: Column
-
-    def part(self, question: Question) -> Any:
-        """What a grader reads of a problem."""
-        return question.graded
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Ask it about each distinct response."""
@@ -366,7 +362,7 @@ class Audits(Column):
 
 
 @dataclass(frozen=True)
-class Chance(Column):
+class Chance(Graded):
     """The chance level: how often the grader accepts a response that answers another problem; counts, no rows.
 
     The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,
@@ -386,10 +382,6 @@ class Chance(Column):
     n: int | None
     among: str  # the hash of all problems
     problems: Sequence[Problem] = field(compare=False, repr=False)
-
-    def part(self, question: Question) -> Any:
-        """What a grader reads of a problem."""
-        return question.graded
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Grade against other references, and keep the counts: correct gradings, and all gradings."""
