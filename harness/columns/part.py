@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Identified, KnowsItsSize
+from harness.contracts import Identified
 from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
 from harness.plugin_system.registry import Registry, is_own, load_registry
-
-FLOAT32 = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -75,12 +73,6 @@ def _described(part: Part) -> Any:
 def identity(part: Part) -> dict[str, Any]:
     """What fixes the component's own model, if it has one; else {}."""
     return dict(part.built.identity()) if isinstance(part.built, Identified) else {}
-
-
-def model_bytes(engine: Part | None) -> float:
-    """About the memory of an engine's model in float32; 0: unknown, or none."""
-    size = engine.built.size()[0] if engine and isinstance(engine.built, KnowsItsSize) else None
-    return FLOAT32 * (size or 0)
 
 
 def forget() -> None:

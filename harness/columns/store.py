@@ -26,7 +26,6 @@ import hashlib
 import io
 import json
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -186,7 +185,6 @@ class Store:
             with disk_errors(path):
                 if not path.exists():
                     write_atomically(path, (json.dumps(made.described, indent=1, sort_keys=True) + "\n").encode())
-        _sweep(folder)
 
     def files(self, folder: Path) -> dict[str, Path]:
         """PROBLEM.FROM -> path, of all files in a folder.
@@ -289,21 +287,6 @@ class Store:
             else:
                 with suppress(HarnessError):
                     write_atomically(mark, json.dumps({"format": FORMAT}).encode())
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed writers of this machine left behind (temporary files whose process is gone)."""
-    prefix = f".{platform.node()}-"
-    for leftover in folder.glob(".*.tmp"):
-        pid = leftover.name.removeprefix(prefix).split(".")[0]
-        if leftover.name.startswith(prefix) and pid.isdigit():
-            try:
-                os.kill(int(pid), 0)
-            except ProcessLookupError:
-                with suppress(OSError):  # the store may be read-only
-                    leftover.unlink()
-            except PermissionError:
-                continue
 
 
 class Memo:

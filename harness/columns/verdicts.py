@@ -50,16 +50,8 @@ def verdicts_of(rows: pa.Table) -> list[Verdict]:
 # Grading.
 
 
-class Graded(Column):
-    """A column that depends on what a grader reads of a problem."""
-
-    def part(self, question: Question) -> Any:
-        """Prompt and reference."""
-        return question.graded
-
-
 @dataclass(frozen=True)
-class Verdicts(Graded):
+class Verdicts(Column):
     """The task's verdicts: status, reason, route; and the canonical answers, which selectors may read."""
 
     kind: ClassVar[str] = "verdicts"
@@ -71,14 +63,9 @@ class Verdicts(Graded):
     responses: Column
 
     @property
-    def measures(self) -> bool:
-        """Whether verdicts compare measurements with thresholds."""
+    def here(self) -> bool:  # type: ignore[override]
+        """Where verdicts compare measurements with thresholds: a measurer may fill a GPU."""
         return isinstance(self.task.built, Measured)
-
-    @property
-    def here(self) -> bool:
-        """Where it measures: a measurer may fill a GPU."""
-        return self.measures
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Grade. What is costly is kept by response, for all pools: measurements, answers by running, verdicts."""
@@ -98,31 +85,19 @@ class Verdicts(Graded):
 
 
 @dataclass(frozen=True)
-class GivenVerdicts(Graded):
+class GivenVerdicts(Column):
     """The verdicts that a pool file brings, with the answers that the task, if there is one, extracts."""
 
     kind: ClassVar[str] = "verdicts"
     verb: ClassVar[str] = "verify"
     noun: ClassVar[str] = "verdicts"
     given: ClassVar[bool] = True
+    name: ClassVar[str] = "given"
+    here: ClassVar[bool] = True  # the file need not be on other machines,
+    together: ClassVar[int] = 1 << 62  # and is read once
 
     task: Part | None
     responses: Column
-
-    @property
-    def name(self) -> str:
-        """Who gave them."""
-        return "given"
-
-    @property
-    def here(self) -> bool:
-        """Yes: the file need not be on other machines."""
-        return True
-
-    @property
-    def together(self) -> int:
-        """All: the file is read once."""
-        return 1 << 62
 
     def of_record(self, problem: Problem, record: PoolRecord, out: Out) -> pa.Table:
         """The rows of a line of the file."""
@@ -329,7 +304,7 @@ def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> li
 
 
 @dataclass(frozen=True)
-class Audits(Graded):
+class Audits(Column):
     """The verdicts of the task's second, stricter grader: status and reason; null where it cannot judge."""
 
     kind: ClassVar[str] = "audits"
@@ -362,7 +337,7 @@ class Audits(Graded):
 
 
 @dataclass(frozen=True)
-class Chance(Graded):
+class Chance(Column):
     """The chance level: how often the grader accepts a response that answers another problem; counts, no rows.
 
     The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,
