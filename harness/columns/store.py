@@ -239,40 +239,29 @@ class Store:
 
         A folder whose disk knows no locks is used without one, and nothing is deleted from it.
         """
-        descriptor = self._opened()
+        descriptor, path = None, self.root / ".lock"
         try:
-            if descriptor is None and alone:
-                raise HarnessError(f"{who}: {self.root / '.lock'} cannot be opened, and without it nothing is deleted")
-            if descriptor is not None:
-                self._lock(descriptor, alone, who)
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                writes = os.O_RDWR | os.O_CREAT if os.access(self.root, os.W_OK) else os.O_RDONLY
+                descriptor = os.open(path, writes | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+                fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                does = "uses" if alone else "deletes from"
+                raise HarnessError(
+                    f"{who}: another process {does} {self.root}: run the same command again when that has ended"
+                ) from None
+            except OSError as failure:
+                if alone:
+                    raise HarnessError(
+                        f"{who}: {path} cannot be locked ({failure.strerror}), so nobody can tell whether a run uses "
+                        "the store: nothing is deleted"
+                    ) from None
             self._check_format()
             yield
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-
-    def _opened(self) -> int | None:
-        """A descriptor of the lock's file, which is made if need be; None where it can be neither made nor read."""
-        for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
-            with suppress(OSError):
-                self.root.mkdir(parents=True, exist_ok=True)
-                return os.open(self.root / ".lock", flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        return None
-
-    def _lock(self, descriptor: int, alone: bool, who: str) -> None:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            does = "uses" if alone else "deletes from"
-            raise HarnessError(
-                f"{who}: another process {does} {self.root}: run the same command again when that has ended"
-            ) from None
-        except OSError as failure:
-            if alone:
-                raise HarnessError(
-                    f"{who}: {self.root / '.lock'} cannot be locked ({failure.strerror}), so nobody can tell whether a "
-                    "run uses the store: nothing is deleted"
-                ) from None
 
     def _check_format(self) -> None:
         """HarnessError for a folder of another form; a new one is marked as of this form."""

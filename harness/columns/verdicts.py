@@ -145,25 +145,24 @@ def graded(
     every = ended(task, texts, finish)
     distinct = list(dict.fromkeys(every))
     answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
-    keys = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
-    alone = [each for each, key in keys.items() if key is None]
-    verdicts = dict(zip(alone, _verdicts(task, problem, alone), strict=True))
-    first = {key: each for each, key in reversed(keys.items()) if key is not None}
-    if first:
-        fresh: dict[str, Verdict] = {}
+    # A response without a key stands for itself, and is kept in no memo.
+    found = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
+    keys: dict[Ended, Any] = {each: each if key is None else key for each, key in found.items()}
+    first = {key: each for each, key in reversed(keys.items())}
+    verdicts: dict[Any, Verdict] = {}
 
-        def grade(some: list[str]) -> list[Any]:
-            fresh.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
-            return [None if (each := fresh[key]).status == "error" else _plain(each) for key in some]
+    def grade(some: list[Any]) -> list[Any]:
+        verdicts.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
+        return [None if verdicts[key].status == "error" else _plain(verdicts[key]) for key in some]
 
-        in_order = [key for key in dict.fromkeys(keys.values()) if key is not None]
-        if known is None:
-            grade(in_order)
-        else:
-            kept = known.filled(in_order, grade)
-            fresh = {key: Verdict(*kept[key]) for key in in_order if kept[key]} | fresh
-        verdicts |= {each: fresh[key] for each, key in keys.items() if key is not None}
-    return [verdicts[each] for each in every], [answers[each] for each in every]
+    in_order = list(dict.fromkeys(keys.values()))
+    shared = [key for key in in_order if isinstance(key, str)]
+    grade([key for key in in_order if not isinstance(key, str)])
+    kept = known.filled(shared, grade) if known else {}
+    verdicts |= {key: Verdict(*value) for key, value in kept.items() if value}
+    if not known:
+        grade(shared)
+    return [verdicts[keys[each]] for each in every], [answers[each] for each in every]
 
 
 def _plain(verdict: Verdict) -> list[str]:
