@@ -13,8 +13,7 @@ greedy log-determinant maximisation, the greedy MAP of a DPP with the kernel I +
 We differ in two ways. The algorithm as printed takes the argmax over all responses, also those picked before. Ours
 takes it over those not yet picked, because the paper's samples-to-correct and its baseline are without replacement.
 (The bonus of a pick falls below 1. On short vectors every other one is soon lower still: docs/paper.md counts it.) And
-we compute the same picks without n quadratic forms at each: see `elliptical`, and `elliptical_batch` for many pools at
-once on a GPU.
+we compute the same picks without n quadratic forms at each: see `elliptical`.
 """
 
 from __future__ import annotations
@@ -34,16 +33,14 @@ from .numerics.vectors import vectors_of
 if TYPE_CHECKING:
     from .numerics.vectors import Float64s, Floats
 
-MANY = 16  # pools at once on a GPU: 16 of 6,400 x 512 with 5 trials take 0.6 GB
-
 
 def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
     """Return all n indices by Algorithm 1, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
 
     h (n, d). `picked`: the first pick, all earlier picks, or none; they come first.
 
-    `elliptical_order` and `BatchedOrders` must return the same, except where bonuses are nearly equal: each of their
-    picks has the largest remaining bonus by `reference_bonuses`, within 1e-9 of it.
+    `elliptical_order` must return the same, except where bonuses are nearly equal: each of its picks has the largest
+    remaining bonus by `reference_bonuses`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     cov_inv = np.eye(h.shape[1]) / lam
@@ -73,8 +70,7 @@ class RepExp:
     """RepExp (Tuyls et al. 2025): each pick has the largest elliptical bonus given the earlier picks.
 
     `lam`: the bonus is hᵀ (lam I + Σ p pᵀ)⁻¹ h, summed over the picks p. `first`: "random" (uniform, as in the paper)
-    or "max" (the largest bonus, no randomness). `device`: a torch device, e.g. cuda, which ranks many pools at once;
-    none is the local CPU, one pool after the other.
+    or "max" (the largest bonus, no randomness).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
@@ -83,7 +79,6 @@ class RepExp:
 
     lam: float = 1.0
     first: Literal["random", "max"] = "random"
-    device: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.lam < np.inf:
@@ -91,20 +86,9 @@ class RepExp:
             raise HarnessError(f"repexp: lam must be {allowed}, got {self.lam}")
         if self.first not in ("random", "max"):
             raise HarnessError(f"repexp: first must be 'random' or 'max', got {self.first!r}")
-        if self.device:
-            from .numerics.elliptical_batch import torch_device
-
-            torch_device(self.device)  # refused now rather than after the pool is generated
-
-    @property
-    def many(self) -> int:
-        """Return how many pools `rank_many` should get at once."""
-        return MANY if self.device else 1
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices, lazily. Equal rows come by index; for other ties see `elliptical`."""
-        if self.device:
-            return self.rank_many([pool], [[rng]])[0][0]
         h = vectors_of(pool, "repexp")  # (n, d)
         n = len(h)
         if n == 0:
@@ -120,34 +104,6 @@ class RepExp:
         if not len(verified):
             return self.rank(pool, rng)
         return elliptical_order(vectors_of(pool, "repexp"), self.lam, picked=verified)
-
-    def rank_many(
-        self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
-    ) -> list[list[Iterator[int]]]:
-        """Return for each pool a list of orders, one for each of its rngs; an order is an iterator over all n indices.
-
-        Pools of one shape are computed together on the device (none: the CPU), and must have equally many rngs.
-        """
-        from .numerics.elliptical_batch import BatchedOrders, longest_rows, torch_device
-
-        device = torch_device(self.device or "cpu")
-        orders: list[list[Iterator[int]]] = [[iter(()) for _ in trials] for trials in rngs]
-        by_shape: dict[tuple[int, ...], list[int]] = {}
-        for i, pool in enumerate(pools):
-            by_shape.setdefault(vectors_of(pool, "repexp").shape, []).append(i)
-        for (n, *_), alike in by_shape.items():
-            if n == 0:
-                continue
-            h = np.stack([pools[i].embeddings for i in alike])
-            trials = len(rngs[alike[0]])
-            if self.first == "random":
-                first = np.array([[int(rng.integers(n)) for rng in rngs[i]] for i in alike])
-            else:
-                first = longest_rows(h, trials)
-            batch = BatchedOrders(h, self.lam, first, device)
-            for row, i in enumerate(alike):
-                orders[i] = [batch.order(row, trial) for trial in range(trials)]
-        return orders
 
     def bonuses(self, h: Floats) -> list[float]:
         """Return the bonus of each row of h (m, d), given the rows above: for picks in order, the bonus at their turn.

@@ -39,7 +39,6 @@ class Check:
 V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 CHECKS = (
     Check("gpu", f"{MODULE}.device_checks:gpu", 60),
-    Check("repexp-order", f"{MODULE}.device_checks:repexp_order", 120),
     Check("trl-step", f"{MODULE}.device_checks:trl_step", 180),
     Check("transformers-throughput", f"{MODULE}.sampling_checks:transformers_throughput", 300),
     Check("vllm-float32", f"{MODULE}.sampling_checks:vllm_float32", 300),

@@ -1,4 +1,4 @@
-"""The checks without vLLM: torch sees the GPU, RepExp ranks on it as on the CPU, TRL makes a step with the bonus."""
+"""The checks without vLLM: torch sees the GPU, TRL makes a step with the bonus."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from harness import Pool
-from harness.records import Floats
 from harness.system.progress import Progress
 from harness_plugins.rl import training_run
 from harness_plugins.rl.requests import TrainRequest
 from harness_plugins.rl.run_files import read_metrics
-from harness_selectors.repexp import RepExp
 
 from .record import Result, Setting, Skipped, judged
 
-RANKED = {"cuda": (16, 1024, 512), "cpu": (4, 256, 64)}  # pools, responses in each, dimensions
 STEPS = {"batch": 4, "mini_batch": 4, "micro_batch": 8, "rollouts": 8, "max_response": 64, "learning_rate": 1e-4}
 STEPS |= {"steps": 2, "save_every": 2, "dev_samples": 1}
 
@@ -42,47 +35,6 @@ def gpu(setting: Setting) -> Result:
         "largest difference from the CPU's": (off, "of entries with a deviation of 64"),
     }
     return judged(off < 4, f"{part.name}, compute capability {part.major}.{part.minor}", metrics)
-
-
-def repexp_order(setting: Setting) -> Result:
-    """Rank many pools at once on the device, and each on the CPU: with float64 vectors the orders must be the same."""
-    pools, n, d = RANKED[setting.device]
-    streams = np.random.default_rng(0)
-    h = streams.normal(size=(pools, n, d)) * np.exp(-np.arange(d) / (d / 4))
-    here, batched = RepExp(), RepExp(device=setting.device)
-    for selector in (here, batched):
-        _orders(selector, h[:, :8])  # the first call loads libraries, and starts the device
-    agreeing: dict[str, int] = {}
-    metrics: dict[str, tuple[float, str]] = {}
-    dtypes: tuple[type[np.floating[Any]], ...] = (np.float64, np.float32)
-    for dtype in dtypes:
-        name, vectors = np.dtype(dtype).name, h.astype(dtype)
-        expected, cpu_s = _orders(here, vectors)
-        actual, device_s = _orders(batched, vectors)
-        agreeing[name] = int((expected == actual).sum())
-        metrics[f"{name}: picks that agree"] = (agreeing[name], f"of {pools * n}")
-        metrics[f"{name}: ranked on the device"] = (pools * n / device_s, "responses/s")
-        metrics[f"{name}: ranked on the CPU"] = (pools * n / cpu_s, "responses/s")
-    lines = [f"{name} {count:,} of {pools * n:,} picks agree" for name, count in agreeing.items()]
-    where = f"{pools} pools of {n} x {d}, {setting.device} against the CPU's order"
-    return judged(agreeing["float64"] == pools * n, f"{'; '.join(lines)} ({where})", metrics)
-
-
-def _orders(selector: RepExp, h: Floats) -> tuple[Floats, float]:
-    """Return the orders (pools, n) of h (pools, n, d), and the seconds that they took."""
-    began = time.monotonic()
-    pools = [_pool(rows) for rows in h]
-    rngs = [[np.random.default_rng(place)] for place in range(len(pools))]
-    if selector.device:
-        orders = [list(trials[0]) for trials in selector.rank_many(pools, rngs)]
-    else:
-        orders = [list(selector.rank(pool, rng)) for pool, (rng,) in zip(pools, rngs, strict=True)]
-    return np.array(orders), time.monotonic() - began
-
-
-def _pool(rows: Floats) -> Pool:
-    n = len(rows)
-    return Pool([""] * n, rows, np.zeros(n), np.ones(n, np.int64), [None] * n)
 
 
 def trl_step(setting: Setting) -> Result:

