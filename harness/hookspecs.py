@@ -79,19 +79,6 @@ def register_bonuses(register: Register) -> None:
 
 
 @hookspec
-def register_papers(register: Register) -> None:
-    """register("repexp-2025", "my_package.table:repexp_2025"): a `harness.paper.Paper`, whose rows are priced."""
-
-
-@hookspec
-def register_pricers(register: Register) -> None:
-    """register("paper", "my_package.cost:price"): what `harness run --paper --dry-run` calls without selectors.
-
-    `price(options, progress, as_json)` prints what the paper's table costs; `options` are those of `harness run`.
-    """
-
-
-@hookspec
 def register_plots(register: Register) -> None:
     """register("scatter", "my_package.scatter:Scatter"): a figure of `harness plot`, a table and its drawing."""
 
