@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
-from harness.contracts import LearnsFromOutcomes, Ranker, RanksMany, SubsetSelector
+from harness.contracts import LearnsFromOutcomes, Ranker, SubsetSelector
 from harness.errors import HarnessError
 from harness.plugin_system.picks import needs, picked, subset_of
 from harness.plugin_system.registry import RANK_S, named
@@ -68,7 +68,7 @@ class Orders(Column):
     @property
     def together(self) -> int:
         """As many pools as the selector ranks best in one call."""
-        return self.selector.built.many if isinstance(self.selector.built, RanksMany) else 1
+        return getattr(self.selector.built, "many", 1)
 
     @property
     def learns(self) -> bool:
@@ -124,7 +124,7 @@ class Orders(Column):
     def _together(self, problems: Sequence[Problem], pools: Sequence[Pool]) -> Sequence[Any]:
         """For each problem the orders of its trials, by a selector that ranks many pools together; None from others."""
         selector = self.selector.built
-        if not isinstance(selector, RanksMany) or selector.many <= 1 or not pools:
+        if self.together <= 1 or not pools:
             return [None] * len(pools)
         rngs = [[self.rng(problem, trial) for trial in range(self.trials)] for problem in problems]
         names = ", ".join(repr(problem.id) for problem in problems[:3]) + ", ..."

@@ -20,7 +20,7 @@ from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
 from harness.columns.vectors import OwnVectors, Scores, Vectors
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
-from harness.contracts import Charges, Engine, Executor, Identified, NamesWeights, NeedsLibraries
+from harness.contracts import Charges, Engine, Executor, Measured, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
 from harness.plugin_system.component import Spec, build, parse_spec, require_weights, weights_of
 from harness.plugin_system.picks import needs, require_selector
@@ -34,7 +34,6 @@ from harness.system import extras
 from harness.system.hashing import digest
 from harness.system.json_text import read_lines
 from harness.system.progress import Progress
-from harness.task import Measured, Task
 
 from .options import RunConfig
 
@@ -504,7 +503,7 @@ def _check_engine(plan: Plan) -> None:
 
 def _require_libraries(components: Mapping[str, Any]) -> None:
     """Raise HarnessError, one line, if libraries of these components (by names like "selector rnd") are missing."""
-    extras.require_all({who: part.libraries for who, part in components.items() if isinstance(part, NeedsLibraries)})
+    extras.require_all({who: getattr(part, "libraries", ()) for who, part in components.items()})
 
 
 def _users(plan: Plan) -> dict[str, Any]:
@@ -552,12 +551,12 @@ def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iter
     yield lambda: _require_libraries(components)
     weights = weights_of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
     yield lambda: require_weights([each for each in weights if str(each) not in known])
-    if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
+    if engine and not hasattr(engine, "weights"):
         yield engine.identity
     if task:
         split = config.split or task.default_split("")[0]
         yield lambda: list(task.problems(split))
-    if task and not config.pool and not isinstance(task, NamesWeights):
+    if task and not config.pool and not hasattr(task, "weights"):
         yield lambda: _check_grader(task, config.unsafe_exec)
 
 

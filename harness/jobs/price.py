@@ -19,12 +19,11 @@ from harness.columns.responses import Sampled, responses_of
 from harness.columns.store import count_rows, is_part
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import Verdicts
-from harness.contracts import Charges, EstimatesTime, Fetches, KnowsItsSize
+from harness.contracts import Charges, Measured, Task
 from harness.errors import HarnessError, Lacking, NotBegun
 from harness.records import SampleRequest
 from harness.system import extras
 from harness.system.progress import Progress, clock
-from harness.task import Measured, Task
 
 from .plan import Context, Plan
 
@@ -262,8 +261,8 @@ def _measuring_s(plan: Plan) -> float | None:
 def _sampling_s(plan: Plan, pool: Sampled, missing: Sequence[Question], responses: int) -> float:
     """Seconds of sampling, by the engine's own estimate if it has one, since problems may differ."""
     engine = pool.engine.built
-    if isinstance(engine, EstimatesTime):
-        return engine.seconds([question.chat for question in missing], pool.n, pool.sampler.built)
+    if hasattr(engine, "seconds"):
+        return float(engine.seconds([question.chat for question in missing], pool.n, pool.sampler.built))
     return _probed(plan, pool, missing) * responses
 
 
@@ -370,7 +369,7 @@ def assumed(context: Context) -> Assumed | None:
     max_tokens = config.max_tokens or paper.get("max_tokens") or task.max_tokens
     engine = context.engine(task).built
     try:
-        size, on_gpu = engine.size() if isinstance(engine, KnowsItsSize) else (None, False)
+        size, on_gpu = engine.size() if hasattr(engine, "size") else (None, False)
     except Lacking:  # the library that reads it
         size, on_gpu = None, False
     rate = A_GPU if on_gpu else A_CORE * (os.cpu_count() or 1)
@@ -395,7 +394,7 @@ def ask_before_fetching(context: Context) -> None:
         return
     engine = context.engine(context.task.built).built
     installed = not extras.missing(getattr(engine, "libraries", ()))
-    fetched = engine.to_fetch() if isinstance(engine, Fetches) and installed else ""
+    fetched = engine.to_fetch() if hasattr(engine, "to_fetch") and installed else ""
     price = assumed(context) if fetched else None
     if price:
         progress.say(f"to download: {fetched}")

@@ -24,7 +24,7 @@ from harness.columns.orders import centred, checked_pool, import_libraries, one_
 from harness.columns.responses import scores_of
 from harness.columns.vectors import Vectors, embedded, named_failure, project
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
-from harness.contracts import NeedsLibraries, Ranker, RanksAfter
+from harness.contracts import Ranker
 from harness.errors import HarnessError
 from harness.plugin_system.component import parameters, weights_remark
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
@@ -227,8 +227,7 @@ def _problems_of(
 
 
 def _require_libraries(who: str, component: Any) -> None:
-    if isinstance(component, NeedsLibraries):
-        extras.require_all({who: component.libraries})
+    extras.require_all({who: getattr(component, "libraries", ())})
 
 
 def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None:
@@ -392,7 +391,7 @@ def selecting(spec: str, problem: Problem) -> Iterator[None]:
 
 def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:
     """k indices of the pool, none of them verified, each checked when the selector gives it."""
-    if verified and isinstance(selector, RanksAfter):
+    if verified and hasattr(selector, "rank_after"):
         order = _first(selector.rank_after(pool, tuple(verified), rng), k, len(pool))
         for index in set(order) & set(verified):
             raise HarnessError(f"rank_after gave index {index}, which is verified already")
