@@ -378,7 +378,7 @@ class Charges(Protocol):
         """One line about all that was used for the pool; "" if nothing was."""
 
 
-# Executors, trackers and figures.
+# Executors and trackers.
 
 
 class Executor(Protocol):
@@ -421,13 +421,3 @@ class Tracker(Protocol):
 
     def finish(self, failed: bool) -> None:
         """The run is over (`failed`: broken off, or this tracker raised); called once, also if `start` raised."""
-
-
-class Plot(Protocol):
-    """A figure of `harness plot`; the first line of its docstring says what it shows."""
-
-    def rows(self, request: Any) -> list[dict[str, Any]]:
-        """The plotted data as a flat table, from the cells in `request.folders`; `request` has all options."""
-
-    def draw(self, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """A matplotlib Figure, made from that table and from nothing else."""

@@ -14,7 +14,7 @@ module (or object) with such functions, named in the entry-point group "harness"
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pluggy
 
@@ -22,10 +22,7 @@ hookspec = pluggy.HookspecMarker("harness")
 hookimpl = pluggy.HookimplMarker("harness")
 
 
-class Register(Protocol):
-    """`register(name, factory)`; see the module's docstring."""
-
-    def __call__(self, name: str, factory: str | Callable[..., Any]) -> None: ...
+Register: TypeAlias = Callable[[str, str | Callable[..., Any]], None]  # register(name, factory)
 
 
 @hookspec
@@ -80,15 +77,19 @@ def register_bonuses(register: Register) -> None:
 
 @hookspec
 def register_plots(register: Register) -> None:
-    """register("scatter", "my_package.scatter:Scatter"): a figure of `harness plot`, a table and its drawing."""
+    """register("scatter", "my_package.scatter:Scatter"): a figure of `harness plot`; its docstring says what it shows.
+
+    `rows(request)` returns the plotted data, a list of flat dicts, from the cells in `request.folders`; `draw(rows)` a
+    matplotlib Figure, made from that table and from nothing else. `request` has all options of the command.
+    """
 
 
 @hookspec
 def register_reports(register: Register) -> None:
     """register("html", "my_package.page:write_report"): writes a page about some cells and returns its path.
 
-    Called as `write_report(store, keys, out, plugin_files, progress)`. No keys: the newest cell and all that can be
-    compared with it; out None: a path in the store.
+    `write_report(store, keys, out, plugin_files, progress)`; no keys: the newest cell and all that can be compared with
+    it; out None: a path in the store.
     """
 
 
