@@ -25,10 +25,9 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.jobs import grid
 from harness.jobs import run as jobs
-from harness.jobs.options import RunConfig, SelectConfig, checked, completed
+from harness.jobs.options import OPTION, RunConfig, SelectConfig, checked, completed
 from harness.jobs.selection import Held
 from harness.jobs.selection import select as chosen_by
-from harness.jobs.study import OPTION
 from harness.plugin_system.registry import is_own
 from harness.plugin_system.session_selectors import registered
 from harness.pools.given import is_table

@@ -166,19 +166,6 @@ class Proteins(Task):
             by_length[len(problem.prompt)] = by_length.get(len(problem.prompt), 0) + count
         return None if 0 in by_length else self.measurer().seconds(by_length)
 
-    def outlook(self, problems: Sequence[Problem], n: int) -> str:
-        """Return a line that says how long it takes to fold `n` sequences for each problem.
-
-        It is computed by arithmetic alone, for machines without the weights, which cannot time it.
-        """
-        from harness_plugins.proteins.esmfold import operations
-
-        total = n * sum(operations(len(problem.prompt)) for problem in problems)
-        return (
-            f"proteins: {len(problems)} lengths x {n:,} = {n * len(problems):,} sequences to fold, {total:,.0f} TFLOP: "
-            f"by arithmetic {_hours(total, 20)} to {_hours(total, 3.5)} GPU-hours (20 to 3.5 TFLOPS, not timed)"
-        )
-
     def check(self, unsafe_exec: bool = False) -> str:
         """Return "" (no remark). Raises HarnessError if the verifier's weights are not on this machine."""
         self.measurer().check()
@@ -243,8 +230,3 @@ def _problems_in(path: Path) -> list[Problem]:
             raise HarnessError(f"proteins: data {path}: two lines have the id {name!r}")
         problems[name] = Problem(name, prompt)
     return list(problems.values())
-
-
-def _hours(tflop: float, tflops: float) -> str:
-    hours = tflop / tflops / 3600
-    return f"{hours:,.1f}" if hours < 10 else f"{hours:,.0f}"

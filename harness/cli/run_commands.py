@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from .tracked import Tracking
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")]
-SaveConfig = Annotated[
-    Path | None, typer.Option("--save-config", help="Write the options to a file that `harness run FILE` takes.")
-]
 Track = Annotated[
     list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
 ]
@@ -52,20 +49,17 @@ def run(
     dry_run: DryRun = False,
     yes: Yes = False,
     track: Track = None,
-    save_config: SaveConfig = None,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
-    from harness.jobs import study as studies
+    from harness.jobs.options import merged, of_study
     from harness.plugin_system.presets import filled
 
     every = {**given, "preset": preset, "track": track or ()}
-    options = filled(studies.merged(study, every, lambda name: _given(context, name)))
+    options = filled(merged(study, every, lambda name: _given(context, name)))
     if options["until_correct"] and options["track"]:
         raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
-    config = studies.config(study, options)
-    if save_config:
-        studies.write_study(save_config, config, options["track"])
+    config = of_study(study, options)
     _run(config, options["track"], dry_run, yes, as_json)
 
 
@@ -81,7 +75,6 @@ def rerun(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    save_config: SaveConfig = None,
     as_json: Json = False,
 ) -> None:
     """Make a cell again by the options that it records, and say whether it came out the same."""
@@ -92,8 +85,6 @@ def rerun(
     before = cells.read(path)
     said = {name: value for name, value in given.items() if name == "store" or _given(context, name)}
     config = studies.config_of(path, before, said)
-    if save_config:
-        studies.write_study(save_config, config)
     for row in _run(config, (), dry_run, yes, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
         print(one_line(f"rerun: {studies.difference(before, now)}"), file=sys.stderr)

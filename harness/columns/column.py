@@ -66,6 +66,11 @@ class Todo:
         return self.partly and read(self.partly)
 
 
+# What of a problem the rows of a kind depend on, beside the files that they are made from: orders on nothing else.
+DEPENDS = {"responses": "asked", "vectors": "asked", "scores": "asked"}
+DEPENDS |= {"verdicts": "graded", "audits": "graded", "chance": "graded"}
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a pool: what one component makes of each problem's rows, from other columns, under settings.
@@ -80,6 +85,9 @@ class Column:
     is_costly  a damaged file is not made again unasked, and a finished one waits for the disk
     by_rows    progress counts responses, not problems
     reports    `make` calls `out.report` itself, where it works in this process
+    here       no other process can make it
+    together   how many problems it makes best in one call
+    most_tokens  the most tokens of one of its rows, by which the time left is estimated; 0: it makes none
     """
 
     kind: ClassVar[str]
@@ -90,16 +98,14 @@ class Column:
     by_rows: ClassVar[bool] = False
     reports: ClassVar[bool] = False
     uses_model: ClassVar[bool] = False
+    here: ClassVar[bool] = False
+    together: ClassVar[int] = 1
+    most_tokens: ClassVar[int] = 0
 
     @property
     def name(self) -> str:
         """What the column is called beside its kind: its first component's name."""
         return next(value.name for value in self._values.values() if isinstance(value, Part))
-
-    @property
-    def here(self) -> bool:
-        """Whether no other process can make it."""
-        return False
 
     @cached_property
     def reads(self) -> list[Column]:
@@ -155,24 +161,9 @@ class Column:
         sent = {each.name: getattr(self, each.name) for each in fields(self) if each.compare or not self.here}
         return {**sent, "name": self.name} if self.here else sent
 
-    @property
-    def together(self) -> int:
-        """How many problems it makes best in one call."""
-        return 1
-
-    @property
-    def most_tokens(self) -> int:
-        """The most tokens of one of its rows, by which the time left is estimated; 0: it makes none."""
-        return 0
-
-    @property
-    def model_bytes(self) -> float:
-        """About the memory of the model that it loads, in float32; 0: unknown."""
-        return 0
-
     def part(self, question: Question) -> Any:
         """What of a problem its rows depend on, beside what they are made from."""
-        return None
+        return getattr(question, DEPENDS.get(self.kind, ""), None)
 
     def brings(self, other: Column) -> bool:
         """Whether making this column gives the rows of the other too."""
@@ -212,14 +203,14 @@ class Out:
     """Where a column's rows go. It is plain data: any process on any machine that sees the store can be sent it.
 
     wanted   other columns whose rows this one brings, that are to be kept too
-    planned  what the column is described as in the process of the run; None: not compared
+    planned  the column's folder in the process of the run
     report   called with a number of rows just made; nobody is told of those that another process makes
     """
 
     root: Path
     column: Column
     wanted: Sequence[Column] = ()
-    planned: Mapping[str, Any] | None = None
+    planned: str = ""
     report: Report = ignored
     owner: str = field(default_factory=_process)
 
@@ -264,19 +255,10 @@ class Out:
 
     def require_same(self) -> None:
         """HarnessError if this process builds another model than the one that the run was planned with."""
-        if self.planned is None or self.owner == _process():
-            return
-        now, planned = replace(self.column).described, self.planned
-        differing = ", ".join(
-            f"{name} {now.get(name)!r:.300} and not {planned.get(name)!r:.300}"
-            for name in {**now, **planned}
-            if now.get(name) != planned.get(name)
-        )
-        if differing:
+        if self.planned and replace(self.column).folder != self.planned:
             raise HarnessError(
-                f"{self.column.noun}: on {platform.node()} it has {differing}, as where the run was started, and would "
-                "make another pool: name what differs (a dtype, a device, a revision), or start the run on a machine "
-                "like it"
+                f"{self.column.noun}: on {platform.node()} it would be another than where the run was started: name "
+                "what differs (a dtype, a device, a revision), or start the run on a machine like it"
             )
 
 

@@ -23,7 +23,6 @@ class Fill(partial[None]):
     """`column.make` with its `Out`: what an executor is given, and may send to other processes.
 
     folder, plugin_files   what every machine must see
-    model_bytes            about the memory of the model that each process loads; 0: none, or unknown
     """
 
     @property
@@ -37,11 +36,6 @@ class Fill(partial[None]):
         """The files of plugins that are needed."""
         parts = [value for value in vars(self.keywords["out"].column).values() if isinstance(value, Part)]
         return parts[0].plugins if parts else ()
-
-    @property
-    def model_bytes(self) -> float:
-        """The column's."""
-        return float(self.keywords["out"].column.model_bytes)
 
 
 def in_order(columns: Iterable[Column]) -> list[Column]:
@@ -93,7 +87,7 @@ class Maker:
                         with self._shown(column, batches) as (stage, counts):
                             own = column.here or (column.uses_model and self.samples_here)
                             reports = own and column.reports
-                            out = Out(self.store.root, column, wanted, column.described)
+                            out = Out(self.store.root, column, wanted, column.folder)
                             fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
                             done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
                             for count, _ in zip(counts, done, strict=True):

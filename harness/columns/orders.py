@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -61,14 +61,9 @@ class Orders(Column):
         return f"rankings of {self.selector.spec}"
 
     @property
-    def here(self) -> bool:
+    def here(self) -> bool:  # type: ignore[override]
         """Where the selector is an object of the caller's session."""
         return self.selector.is_own
-
-    @property
-    def together(self) -> int:
-        """As many pools as the selector ranks best in one call."""
-        return getattr(self.selector.built, "many", 1)
 
     @property
     def learns(self) -> bool:
@@ -78,58 +73,38 @@ class Orders(Column):
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Rank the pools, in one thread, so that sums, and hence orders, are the same in any process."""
         if self.rank_timeout is not None:
-            return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout * len(todo))
-        selector, spec = self.selector.built, self.selector.spec
+            return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout)
+        selector, spec, learns = self.selector.built, self.selector.spec, self.learns
         import_libraries(selector)
-        given = [each.given for each in todo]
-        where = [f"pool {self.pool.key}, problem {each.problem.id!r}" for each in todo]
-        pools = [pool_of(rows, self.n, name) for rows, name in zip(given, where, strict=True)]
-        if "logprobs" in needs(selector) and any(np.isnan(pool.logprobs).any() for pool in pools):
-            raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
-        status = [rows["verdicts"]["status"].to_pylist()[: self.n] for rows in given]
-        solvable = [place for place, of_problem in enumerate(status) if "correct" in of_problem]
-        ranks, learns = isinstance(selector, Ranker), isinstance(selector, LearnsFromOutcomes)
-        with one_thread(spec):
-            together = self._together([todo[place].problem for place in solvable], [pools[place] for place in solvable])
-            orders = dict(zip(solvable, together, strict=True))
-            for place, each in enumerate(todo):
-                picks: list[tuple[int, int, list[int]]] = []  # trial, budget or 0, indices
-                pool, of_problem = pools[place], status[place]
-                with waiting_named(spec, each.problem) if place in orders else nullcontext():
-                    for trial in range(self.trials if place in orders else 0):
-                        rng = self.rng(each.problem, trial)
-                        with named_failure(f"selector {spec!r}", f"{each.problem.id!r}, trial {trial}"):
-                            if not ranks:
-                                picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
-                                continue
-                            ranking: Iterable[int]
-                            if learns:
-                                ranking = learnt_order(selector, pool, of_problem, self.seed, each.problem, trial)
-                            else:
-                                ranking = orders[place][trial] if orders[place] else selector.rank(pool, rng)
-                            picks.append((trial, 0, up_to_correct(ranking, of_problem)))
-                        is_fixed = not (trial or learns or orders[place]) and is_unused(rng, self.rng(each.problem, 0))
-                        if is_fixed:  # a ranker that used no random numbers gives the same in every trial
-                            picks += [(other, 0, picks[-1][2]) for other in range(1, self.trials)]
-                            break
-                columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=False)) if picks else {}
-                n = len(of_problem)  # not of the pool, which a selector may break
-                made = {"kind": "order" if ranks else "subset", "n": n, "trials": self.trials}
-                out.keep(each, table(columns, made))
-
-    def rng(self, problem: Problem, trial: int) -> np.random.Generator:
-        """A trial's random stream, which does not depend on the selector."""
-        return ranking_rng(self.seed, problem, trial)
-
-    def _together(self, problems: Sequence[Problem], pools: Sequence[Pool]) -> Sequence[Any]:
-        """For each problem the orders of its trials, by a selector that ranks many pools together; None from others."""
-        selector = self.selector.built
-        if self.together <= 1 or not pools:
-            return [None] * len(pools)
-        rngs = [[self.rng(problem, trial) for trial in range(self.trials)] for problem in problems]
-        names = ", ".join(repr(problem.id) for problem in problems[:3]) + ", ..."
-        with named_failure(f"selector {self.selector.spec!r}", names), waiting_named(self.selector.spec, problems[0]):
-            return list(selector.rank_many(pools, rngs))
+        for each in todo:
+            given, problem = each.given, each.problem
+            pool = pool_of(given, self.n, f"pool {self.pool.key}, problem {problem.id!r}")
+            if "logprobs" in needs(selector) and np.isnan(pool.logprobs).any():
+                raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
+            status = given["verdicts"]["status"].to_pylist()[: self.n]
+            picks: list[tuple[int, int, list[int]]] = []  # trial, budget or 0, indices
+            with one_thread(spec), waiting_named(spec, problem):
+                for trial in range(self.trials if "correct" in status else 0):
+                    rng = ranking_rng(self.seed, problem, trial)
+                    with named_failure(f"selector {spec!r}", f"{problem.id!r}, trial {trial}"):
+                        if not isinstance(selector, Ranker):
+                            picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
+                            continue
+                        ranking: Iterable[int] = (
+                            learnt_order(selector, pool, status, self.seed, problem, trial)
+                            if isinstance(selector, LearnsFromOutcomes)
+                            else selector.rank(pool, rng)
+                        )
+                        picks.append((trial, 0, up_to_correct(ranking, status)))
+                    if not (trial or learns) and is_unused(rng, ranking_rng(self.seed, problem, 0)):
+                        # a ranker that used no random numbers gives the same in every trial
+                        picks += [(other, 0, picks[0][2]) for other in range(1, self.trials)]
+                        break
+            columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=True)) if picks else {}
+            kind = (
+                "order" if isinstance(selector, Ranker) else "subset"
+            )  # n: not of the pool, which a selector may break
+            out.keep(each, table(columns, {"kind": kind, "n": len(status), "trials": self.trials}))
 
 
 START_S = 300.0  # to start a process, import and build the selector; the machine may be busy
@@ -141,15 +116,18 @@ def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> 
 
     if end_limited not in CACHES:  # its process has built the selector
         CACHES.append(end_limited)
-    names = ", ".join(repr(each.problem.id) for each in todo[:3]) + (", ..." if len(todo) > 3 else "")
-    who = f"selector {orders.selector.spec!r}, problem {names}"
-    try:
-        limited(_load, orders.selector, START_S)
-        limited(functools.partial(orders.make, out=replace(out, column=orders)), todo, seconds)
-    except TimeoutError:
-        raise HarnessError(f"{who}: ranking took longer than {seconds:g} s and was ended (--rank-timeout)") from None
-    except EOFError:
-        raise HarnessError(f"{who}: the process that ranked it died (out of memory?)") from None
+    make = functools.partial(orders.make, out=replace(out, column=orders))
+    for each in todo:
+        who = f"selector {orders.selector.spec!r}, problem {each.problem.id!r}"
+        try:
+            limited(_load, orders.selector, START_S)
+            limited(make, [each], seconds)
+        except TimeoutError:
+            raise HarnessError(
+                f"{who}: ranking took longer than {seconds:g} s and was ended (--rank-timeout)"
+            ) from None
+        except EOFError:
+            raise HarnessError(f"{who}: the process that ranked it died (out of memory?)") from None
 
 
 def _load(selector: Part) -> None:
@@ -291,15 +269,12 @@ class Choices(Column):
     verb: ClassVar[str] = "choose one"
     noun: ClassVar[str] = ""
 
+    name: ClassVar[str] = "by-k"
+
     responses: Column
     verdicts: Column
     scores: Column | None
     n: int | None
-
-    @property
-    def name(self) -> str:
-        """For folders."""
-        return "by-k"
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Compute them."""

@@ -13,8 +13,6 @@ from typing import Any
 from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
 from harness.plugin_system.registry import Registry, is_own, load_registry
 
-FLOAT32 = 4  # bytes
-
 
 @dataclass(frozen=True)
 class Part:
@@ -74,12 +72,6 @@ def _described(part: Part) -> Any:
 def identity(part: Part) -> dict[str, Any]:
     """What fixes the component's own model, if it has one; else {}."""
     return dict(part.built.identity()) if hasattr(part.built, "identity") else {}
-
-
-def model_bytes(engine: Part | None) -> float:
-    """About the memory of an engine's model in float32; 0: unknown, or none."""
-    size = engine.built.size()[0] if engine and hasattr(engine.built, "size") else None
-    return FLOAT32 * (size or 0)
 
 
 def forget() -> None:

@@ -21,7 +21,7 @@ from harness.system.files import disk_errors, write_atomically
 from harness.system.hashing import digest, storable
 
 from .column import Column, Out, Question, Todo, paid
-from .part import Part, model_bytes
+from .part import Part
 from .store import Rows, Store, about, is_part, read, table
 from .vectors import Vectors
 
@@ -107,7 +107,7 @@ class Sampled(Column):
         return bool(getattr(self.sampler.built, "steers", False))
 
     @property
-    def together(self) -> int:
+    def together(self) -> int:  # type: ignore[override]
         """As many problems as suit the engine in one call.
 
         A sampler that steers takes a problem's rows one after another, so only many problems make a batch.
@@ -115,18 +115,9 @@ class Sampled(Column):
         return int(self.engine.built.problems_per_call(min(self.n, STEERED) if self.steers else self.n))
 
     @property
-    def most_tokens(self) -> int:
+    def most_tokens(self) -> int:  # type: ignore[override]
         """The length of the longest response."""
         return self.max_tokens
-
-    @property
-    def model_bytes(self) -> float:
-        """The engine's model."""
-        return model_bytes(self.engine)
-
-    def part(self, question: Question) -> Any:
-        """What the model sees: a changed reference asks for no new response."""
-        return question.asked
 
     def brings(self, other: Column) -> bool:
         """Vectors that are this engine's hidden states."""
@@ -273,6 +264,8 @@ class Imported(Column):
     noun: ClassVar[str] = ""
     is_costly: ClassVar[bool] = True
     reports: ClassVar[bool] = True
+    here: ClassVar[bool] = True  # the file need not be on other machines,
+    together: ClassVar[int] = 1 << 62  # and is read once
 
     file: str
     task: str
@@ -283,20 +276,6 @@ class Imported(Column):
     def name(self) -> str:
         """The file's."""
         return self.joined.path.name.partition(".")[0] or "pool"
-
-    @property
-    def here(self) -> bool:
-        """Yes: the file need not be on other machines."""
-        return True
-
-    @property
-    def together(self) -> int:
-        """All: the file is read once."""
-        return 1 << 62
-
-    def part(self, question: Question) -> Any:
-        """What the model sees."""
-        return question.asked
 
     def brings(self, other: Column) -> bool:
         """The file's verdicts."""

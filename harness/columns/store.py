@@ -26,7 +26,6 @@ import hashlib
 import io
 import json
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -186,7 +185,6 @@ class Store:
             with disk_errors(path):
                 if not path.exists():
                     write_atomically(path, (json.dumps(made.described, indent=1, sort_keys=True) + "\n").encode())
-        _sweep(folder)
 
     def files(self, folder: Path) -> dict[str, Path]:
         """PROBLEM.FROM -> path, of all files in a folder.
@@ -241,40 +239,29 @@ class Store:
 
         A folder whose disk knows no locks is used without one, and nothing is deleted from it.
         """
-        descriptor = self._opened()
+        descriptor, path = None, self.root / ".lock"
         try:
-            if descriptor is None and alone:
-                raise HarnessError(f"{who}: {self.root / '.lock'} cannot be opened, and without it nothing is deleted")
-            if descriptor is not None:
-                self._lock(descriptor, alone, who)
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                writes = os.O_RDWR | os.O_CREAT if os.access(self.root, os.W_OK) else os.O_RDONLY
+                descriptor = os.open(path, writes | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+                fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                does = "uses" if alone else "deletes from"
+                raise HarnessError(
+                    f"{who}: another process {does} {self.root}: run the same command again when that has ended"
+                ) from None
+            except OSError as failure:
+                if alone:
+                    raise HarnessError(
+                        f"{who}: {path} cannot be locked ({failure.strerror}), so nobody can tell whether a run uses "
+                        "the store: nothing is deleted"
+                    ) from None
             self._check_format()
             yield
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-
-    def _opened(self) -> int | None:
-        """A descriptor of the lock's file, which is made if need be; None where it can be neither made nor read."""
-        for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
-            with suppress(OSError):
-                self.root.mkdir(parents=True, exist_ok=True)
-                return os.open(self.root / ".lock", flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        return None
-
-    def _lock(self, descriptor: int, alone: bool, who: str) -> None:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            does = "uses" if alone else "deletes from"
-            raise HarnessError(
-                f"{who}: another process {does} {self.root}: run the same command again when that has ended"
-            ) from None
-        except OSError as failure:
-            if alone:
-                raise HarnessError(
-                    f"{who}: {self.root / '.lock'} cannot be locked ({failure.strerror}), so nobody can tell whether a "
-                    "run uses the store: nothing is deleted"
-                ) from None
 
     def _check_format(self) -> None:
         """HarnessError for a folder of another form; a new one is marked as of this form."""
@@ -289,21 +276,6 @@ class Store:
             else:
                 with suppress(HarnessError):
                     write_atomically(mark, json.dumps({"format": FORMAT}).encode())
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed writers of this machine left behind (temporary files whose process is gone)."""
-    prefix = f".{platform.node()}-"
-    for leftover in folder.glob(".*.tmp"):
-        pid = leftover.name.removeprefix(prefix).split(".")[0]
-        if leftover.name.startswith(prefix) and pid.isdigit():
-            try:
-                os.kill(int(pid), 0)
-            except ProcessLookupError:
-                with suppress(OSError):  # the store may be read-only
-                    leftover.unlink()
-            except PermissionError:
-                continue
 
 
 class Memo:

@@ -25,15 +25,13 @@ from harness.records import Floats, Pool, Problem, Responses
 from harness.system.hashing import digest, readable, storable
 from harness.system.json_text import read as read_json
 
-from .column import Column, Question
+from .column import DEPENDS, Column, Question
 from .orders import one_thread, pool_of, ranking_rng, waiting_named
 from .responses import responses_of, scores_of
 from .store import Memo, Store, about, read, sum_of
 from .verdicts import verdicts_of
 
-# What of a problem the files of a kind depend on, and what they were made from, in this order.
-PARTS = {"responses": "asked", "vectors": "asked", "scores": "asked"}
-PARTS |= {"verdicts": "graded", "audits": "graded", "chance": "graded"}
+# What the files of a kind were made from, in this order.
 READS: dict[str, tuple[str, ...]] = dict.fromkeys(("vectors", "scores", "verdicts", "audits", "chance"), ("responses",))
 READS |= {"orders": ("responses", "verdicts", "vectors", "scores"), "choices": ("responses", "verdicts", "scores")}
 STAGES = {"pool": "responses", "embedding": "vectors", "score": "scores", "verdict": "verdicts", "ranking": "orders"}
@@ -96,8 +94,8 @@ class StoredPool:
 
     def path(self, folder: Path, question: Question, read_from: Sequence[Path] = ()) -> Path | None:
         """The file of a problem in a column's folder, made from these files; None if there is none."""
-        name, part = question.problem.id, PARTS.get(folder.name.partition(".")[0])
-        hashed = digest([name, part and getattr(question, part), [sum_of(path) for path in read_from]], 12)
+        name, depends = question.problem.id, DEPENDS.get(folder.name.partition(".")[0], "")
+        hashed = digest([name, getattr(question, depends, None), [sum_of(path) for path in read_from]], 12)
         return self.store.files(folder).get(f"{readable(name)}.{hashed}")
 
     def rows(self, kind: str, question: Question, keys: Mapping[str, str | None]) -> Any:
@@ -154,10 +152,6 @@ class StoredResponses(Column):
     def pool_name(self) -> str:
         """The pool's folder."""
         return self.at.name
-
-    def part(self, question: Question) -> Any:
-        """What the model saw."""
-        return question.asked
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from harness.records import Floats, Message, Problem
 from harness.system.hashing import storable
 
 from .column import Column, Out, Question, Todo
-from .part import Part, model_bytes
+from .part import Part
 from .store import count_rows, table
 
 BLOCK = 512  # rows that are projected at once: 6,400 x 4,096 take a quarter of the time and memory so
@@ -29,10 +29,6 @@ class OfResponses(Column):
 
     by_rows: ClassVar[bool] = True
     reports: ClassVar[bool] = True
-
-    def part(self, question: Question) -> Any:
-        """What the model sees: the responses' own hash does not tell what they answer."""
-        return question.asked
 
     def rows(self, question: Question, read_from: Sequence[Path]) -> int:
         """The number of responses."""
@@ -63,11 +59,6 @@ class Vectors(OfResponses):
     def shown(self) -> str:
         """The vectors' name in tables."""
         return self.embedder.spec
-
-    @property
-    def model_bytes(self) -> float:
-        """The engine's model."""
-        return model_bytes(self.engine)
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Embed: by a second pass of the engine, or by the embedder."""
@@ -115,6 +106,7 @@ class OwnVectors(OfResponses):
 
     state: ClassVar[str] = ""
     engine: ClassVar[Part | None] = None
+    here: ClassVar[bool] = True  # the file need not be on other machines
 
     @functools.cached_property
     def name(self) -> str:
@@ -125,11 +117,6 @@ class OwnVectors(OfResponses):
     def shown(self) -> str:
         """The vectors' name in tables."""
         return self.file.path.name
-
-    @property
-    def here(self) -> bool:
-        """Yes: the file need not be on other machines."""
-        return True
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Read them."""

@@ -50,16 +50,8 @@ def verdicts_of(rows: pa.Table) -> list[Verdict]:
 # Grading.
 
 
-class Graded(Column):
-    """A column that depends on what a grader reads of a problem."""
-
-    def part(self, question: Question) -> Any:
-        """Prompt and reference."""
-        return question.graded
-
-
 @dataclass(frozen=True)
-class Verdicts(Graded):
+class Verdicts(Column):
     """The task's verdicts: status, reason, route; and the canonical answers, which selectors may read."""
 
     kind: ClassVar[str] = "verdicts"
@@ -71,14 +63,9 @@ class Verdicts(Graded):
     responses: Column
 
     @property
-    def measures(self) -> bool:
-        """Whether verdicts compare measurements with thresholds."""
+    def here(self) -> bool:  # type: ignore[override]
+        """Where verdicts compare measurements with thresholds: a measurer may fill a GPU."""
         return isinstance(self.task.built, Measured)
-
-    @property
-    def here(self) -> bool:
-        """Where it measures: a measurer may fill a GPU."""
-        return self.measures
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Grade. What is costly is kept by response, for all pools: measurements, answers by running, verdicts."""
@@ -98,31 +85,19 @@ class Verdicts(Graded):
 
 
 @dataclass(frozen=True)
-class GivenVerdicts(Graded):
+class GivenVerdicts(Column):
     """The verdicts that a pool file brings, with the answers that the task, if there is one, extracts."""
 
     kind: ClassVar[str] = "verdicts"
     verb: ClassVar[str] = "verify"
     noun: ClassVar[str] = "verdicts"
     given: ClassVar[bool] = True
+    name: ClassVar[str] = "given"
+    here: ClassVar[bool] = True  # the file need not be on other machines,
+    together: ClassVar[int] = 1 << 62  # and is read once
 
     task: Part | None
     responses: Column
-
-    @property
-    def name(self) -> str:
-        """Who gave them."""
-        return "given"
-
-    @property
-    def here(self) -> bool:
-        """Yes: the file need not be on other machines."""
-        return True
-
-    @property
-    def together(self) -> int:
-        """All: the file is read once."""
-        return 1 << 62
 
     def of_record(self, problem: Problem, record: PoolRecord, out: Out) -> pa.Table:
         """The rows of a line of the file."""
@@ -170,25 +145,24 @@ def graded(
     every = ended(task, texts, finish)
     distinct = list(dict.fromkeys(every))
     answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
-    keys = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
-    alone = [each for each, key in keys.items() if key is None]
-    verdicts = dict(zip(alone, _verdicts(task, problem, alone), strict=True))
-    first = {key: each for each, key in reversed(keys.items()) if key is not None}
-    if first:
-        fresh: dict[str, Verdict] = {}
+    # A response without a key stands for itself, and is kept in no memo.
+    found = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
+    keys: dict[Ended, Any] = {each: each if key is None else key for each, key in found.items()}
+    first = {key: each for each, key in reversed(keys.items())}
+    verdicts: dict[Any, Verdict] = {}
 
-        def grade(some: list[str]) -> list[Any]:
-            fresh.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
-            return [None if (each := fresh[key]).status == "error" else _plain(each) for key in some]
+    def grade(some: list[Any]) -> list[Any]:
+        verdicts.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
+        return [None if verdicts[key].status == "error" else _plain(verdicts[key]) for key in some]
 
-        in_order = [key for key in dict.fromkeys(keys.values()) if key is not None]
-        if known is None:
-            grade(in_order)
-        else:
-            kept = known.filled(in_order, grade)
-            fresh = {key: Verdict(*kept[key]) for key in in_order if kept[key]} | fresh
-        verdicts |= {each: fresh[key] for each, key in keys.items() if key is not None}
-    return [verdicts[each] for each in every], [answers[each] for each in every]
+    in_order = list(dict.fromkeys(keys.values()))
+    shared = [key for key in in_order if isinstance(key, str)]
+    grade([key for key in in_order if not isinstance(key, str)])
+    kept = known.filled(shared, grade) if known else {}
+    verdicts |= {key: Verdict(*value) for key, value in kept.items() if value}
+    if not known:
+        grade(shared)
+    return [verdicts[keys[each]] for each in every], [answers[each] for each in every]
 
 
 def _plain(verdict: Verdict) -> list[str]:
@@ -329,7 +303,7 @@ def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> li
 
 
 @dataclass(frozen=True)
-class Audits(Graded):
+class Audits(Column):
     """The verdicts of the task's second, stricter grader: status and reason; null where it cannot judge."""
 
     kind: ClassVar[str] = "audits"
@@ -363,7 +337,7 @@ class Audits(Graded):
 
 
 @dataclass(frozen=True)
-class Chance(Graded):
+class Chance(Column):
     """The chance level: how often the grader accepts a response that answers another problem; counts, no rows.
 
     The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,

@@ -11,16 +11,17 @@ import json
 import math
 import os
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from harness.errors import HarnessError, did_you_mean
-from harness.plugin_system.command_options import Help, fields_of
+from harness.plugin_system.command_options import Help, fields_of, option_names
 from harness.plugin_system.component import names_in
 from harness.plugin_system.presets import ENGINE, filled
 from harness.system.files import MAX_VECTORS_GB
+from harness.system.hashing import storable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,12 +239,6 @@ def completed(options: Mapping[str, Any]) -> RunConfig:
     return RunConfig(**fields_of(RunConfig, filled({**DEFAULTS, "preset": None, **options})))
 
 
-def non_defaults(config: RunConfig) -> dict[str, Any]:
-    """Field -> value, for the fields that differ from their defaults."""
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return {name: value for name, value in values.items() if value != DEFAULTS[name]}
-
-
 def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
     """The default of a field; None if something else fills it."""
     about = next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Help)), None)
@@ -252,3 +247,34 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
 
 _HINTS = typing.get_type_hints(RunConfig, include_extras=True)
 DEFAULTS = {field.name: _default(field, _HINTS[field.name]) for field in dataclasses.fields(RunConfig)}
+OPTION = option_names(RunConfig)  # field -> option, with underscores
+FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in (*BESIDE, "selectors")}
+UNRECORDED = ("store", "executor", "prices", "max_cost", "max_tokens_total")
+
+
+def merged(path: Path | None, given: Mapping[str, Any], is_given: Callable[[str], bool]) -> dict[str, Any]:
+    """The options of the study at `path` (None: no study), replaced by those of `given` that `is_given` names."""
+    from .study import read_study
+
+    options = read_study(path) if path else {}
+    return {**given, **{name: value for name, value in options.items() if not is_given(name)}}
+
+
+def of_study(path: Path | None, options: Mapping[str, Any]) -> RunConfig:
+    """The config of complete options; if it cannot be carried out, the error names the study that they come from."""
+    try:
+        return RunConfig(**fields_of(RunConfig, options))
+    except HarnessError as failure:
+        raise HarnessError(f"study {path}: {failure}" if path else str(failure)) from None
+
+
+def recorded(config: RunConfig, selector: str) -> dict[str, Any]:
+    """The options by which a cell's run can be repeated, as JSON values; those that are as the default are left out.
+
+    Not `store`, which holds the cell, nor `executor`, nor what may be spent: a cell is the same bytes wherever and with
+    whatever means it was made.
+    """
+    values = {name: getattr(config, name) for name in OPTION if name not in UNRECORDED} | {"selectors": (selector,)}
+    changed = {OPTION[name]: value for name, value in values.items() if value != DEFAULTS[name]}
+    plain: dict[str, Any] = json.loads(storable(json.dumps(changed, ensure_ascii=False, default=str)))
+    return plain

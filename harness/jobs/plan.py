@@ -95,11 +95,11 @@ class Plan:
     responses: Sampled | Imported | StoredResponses
     verdicts: Column | None
     vectors: Vectors | OwnVectors | None
-    scores: Scores | None
-    orders: Mapping[str, Orders]
     labels: Mapping[str, str]
-    n: int | None
-    weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
+    weights: Mapping[str, Sequence[Weights]]
+    n: int | None = None
+    scores: Scores | None = None
+    orders: Mapping[str, Orders] = field(default_factory=dict)
 
     @property
     def config(self) -> RunConfig:
@@ -140,11 +140,6 @@ class Plan:
         checked = [self.audits, self.chance] if self.config.audit else []
         wanted = [self.vectors, self.scores, self.verdicts, *checked]
         return [column for column in wanted if column is not None]
-
-    @property
-    def samples_here(self) -> bool:
-        """Whether models run in this process."""
-        return bool(getattr(self.context.executor, "models_here", False))
 
     def rows(self, question: Question) -> int:
         """The number of responses to a problem, those that are still to be sampled or imported included."""
@@ -194,22 +189,6 @@ def only(path: Path | None, items: Sequence[T], id_of: Callable[[T], str], where
     return [item for item in items if id_of(item) in ids]
 
 
-def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], str]:
-    config = context.config
-    chosen = config.split or (task.paper.get("split") if config.paper else None)
-    split, remark = (chosen, "") if chosen else task.default_split(model)
-    if remark:
-        context.progress.say(remark)
-    if split not in task.splits:
-        raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
-    where = f"split {split!r} of task {config.task!r}"
-    every = list(task.problems(split))
-    problems = only(config.only, every, lambda problem: problem.id, where)[: config.limit]
-    if not problems:
-        raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
-    return problems, split
-
-
 # Plans.
 
 
@@ -229,33 +208,37 @@ def make_plan(
         if config.pool:
             plan = _imported_plan(context, wants_vectors, with_verdicts)
         else:
-            assert context.task is not None  # the config has checked it
-            plan = _sampling_plan(context, context.task.built, wants_vectors)
+            plan = _sampling_plan(context, wants_vectors)
         plan = _with_orders(plan, selectors)
-        _require_libraries(_users(plan))
+        require_libraries(_users(plan))
         _check_engine(plan)
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
     return plan
 
 
-def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
+def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
     config = context.config
+    assert context.task is not None  # the config has checked it
+    task: Task = context.task.built
     engine = context.engine(task)
     built: Engine = engine.built
     weights = _weights(context, task, built)
+    require_weights([each for every in weights.values() for each in every])
     paper = task.paper if config.paper else {}
     changes = {key: str(value) for key, value in paper.get("sampler", {}).items()}
-    spec = parse_spec(config.sampler) if config.sampler else Spec("vanilla", changes)
-    sampler = context.part("sampler", str(spec))
+    sampler = context.part("sampler", str(parse_spec(config.sampler) if config.sampler else Spec("vanilla", changes)))
     if getattr(sampler.built, "steers", False) and not built.steers:
-        raise HarnessError(f"engine {config.engine!r} cannot follow sampler {str(spec)!r}, which steers decoding")
-    n = config.n or paper.get("n") or task.n
-    max_tokens = config.max_tokens or paper.get("max_tokens") or task.max_tokens
+        raise HarnessError(f"engine {config.engine!r} cannot follow sampler {sampler.spec!r}, which steers decoding")
     problems, split = _problems(context, task, built.name)
-    assert context.task is not None
-    name = task.pools_as or config.task or ""
-    responses = Sampled(name, engine, sampler, n, max_tokens, config.seed)
+    responses = Sampled(
+        task=task.pools_as or config.task or "",
+        engine=engine,
+        sampler=sampler,
+        n=config.n or paper.get("n") or task.n,
+        max_tokens=config.max_tokens or paper.get("max_tokens") or task.max_tokens,
+        seed=config.seed,
+    )
     charge(context, responses)
     # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.
     embeds = config.embedder or wants_vectors or "mean" in built.states
@@ -266,18 +249,31 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
         responses=responses,
         verdicts=Verdicts(context.task, responses),
         vectors=_vectors(context, config.embedder or "hidden-mean", responses, engine) if embeds else None,
-        scores=None,
-        orders={},
         labels={
             "task": config.task or "",
             "split": split,
             "model": built.name,
             "engine": parse_spec(config.engine).name,
-            "sampler": str(spec),
+            "sampler": sampler.spec,
         },
-        n=None,
         weights=weights,
     )
+
+
+def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], str]:
+    """The problems of a run that samples, and their split."""
+    config = context.config
+    chosen = config.split or (task.paper.get("split") if config.paper else None)
+    split, remark = (chosen, "") if chosen else task.default_split(model)
+    if remark:
+        context.progress.say(remark)
+    if split not in task.splits:
+        raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
+    where = f"split {split!r} of task {config.task!r}"
+    problems = only(config.only, list(task.problems(split)), lambda problem: problem.id, where)[: config.limit]
+    if not problems:
+        raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
+    return problems, split
 
 
 def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
@@ -290,27 +286,24 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
         digest([READER, split, config.ids and file_digest(config.ids), other_layout(joined.path, joined.layouts)]),
         joined,
     )
-    index = _index(context, responses, joined)
+    index = responses.kept_index(context.store.root)
+    if index is None:  # what the file says of each problem; kept beside the pool once it is imported
+        with progress.stage("read", count_problems(joined.path, joined.layouts), "problems", closing=False) as stage:
+            for _ in joined:
+                stage.advance()
+        index = joined.index()
     for line in remarks(index):
         progress.say(line)
     entries = only(config.only, index["entries"], itemgetter("id"), f"pool {joined.path}")[: config.limit]
-    task: Task
-    if context.task:
-        task = context.task.built
-    else:
+    if not context.task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
-        task = PoolTask(candidates)
-    by_id = {problem.id: problem for problem in candidates}
-    is_measured = all(entry.get("figures") for entry in entries) and isinstance(task, Measured)
-    has_verdicts = is_measured or all(entry["graded"] for entry in entries)
-    given = _given(context, entries, has_verdicts, is_measured, with_verdicts)
-    n = _common_size(config, entries) if with_verdicts else None
+    task: Task = context.task.built if context.task else PoolTask(candidates)
+    given = _given(context, entries, isinstance(task, Measured), with_verdicts)
     verdicts: Column | None = None
     if given:
         verdicts = GivenVerdicts(context.task, responses)
     elif context.task:
         verdicts = Verdicts(context.task, responses)
-    weights = _weights(context, None if given else task)
     spec, vectors = None, None
     if config.embeddings:
         file = GivenVectors(config.embeddings, {each["id"]: each["line"] for each in entries}, config.max_vectors_gb)
@@ -318,21 +311,18 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
     elif wants_vectors or config.embedder:
         spec = pool_embedder(config, progress)
     engine = context.engine(task) if spec and context.part("embedder", spec).built.state else None
-    problems = [by_id[entry["id"]] for entry in entries]
-    problems = [
-        replace(problem, meta={**problem.meta, "line": entry["line"], "responses": entry["n"]})
-        for problem, entry in zip(problems, entries, strict=True)
-    ]
-    asked_by = engine.built if engine else None
+    by_id, questions = {problem.id: problem for problem in candidates}, []
+    for entry in entries:
+        problem = by_id[entry["id"]]
+        problem = replace(problem, meta={**problem.meta, "line": entry["line"], "responses": entry["n"]})
+        questions.append(Question(problem, tuple(prompt(task, engine.built if engine else None, problem))))
     return Plan(
         context=context,
         task=task,
-        questions=[Question(problem, tuple(prompt(task, asked_by, problem))) for problem in problems],
+        questions=questions,
         responses=responses,
         verdicts=verdicts,
         vectors=vectors or (_vectors(context, spec, responses, engine) if spec else None),
-        scores=None,
-        orders={},
         labels={
             "task": config.task or "pool",
             "split": "pool",
@@ -340,8 +330,8 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
             "engine": "pool",
             "sampler": "pool",
         },
-        n=n,
-        weights=weights,
+        n=_common_size(config, entries) if with_verdicts else None,
+        weights=_weights(context, None if given else task),
     )
 
 
@@ -361,36 +351,23 @@ def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     return split, candidates, Joined(path, Joiner(task, candidates, ids) if task else None, layouts)
 
 
-def _index(context: Context, responses: Imported, joined: Joined) -> dict[str, Any]:
-    """What the pool's file says of each problem: as it was kept beside the pool, else the file is read for it."""
-    index = responses.kept_index(context.store.root)
-    if index is None:
-        total = count_problems(joined.path, joined.layouts)
-        with context.progress.stage("read", total, "problems", closing=False) as stage:
-            for _ in joined:
-                stage.advance()
-        index = joined.index()
-    return index
-
-
-def _given(
-    context: Context, entries: Sequence[Mapping[str, Any]], has_verdicts: bool, is_measured: bool, needed: bool
-) -> bool:
+def _given(context: Context, entries: Sequence[Mapping[str, Any]], measured: bool, needed: bool) -> bool:
     """Whether the pool's own verdicts count: if every response has one, unless --regrade asks the task's verifier.
 
     HarnessError if neither the pool nor a task gives verdicts, and they are needed.
     """
     config = context.config
-    if needed and not config.task and not has_verdicts:
-        without = [entry["line"] for entry in entries if not entry["graded"]]
+    is_measured = measured and all(entry.get("figures") for entry in entries)
+    without = [] if is_measured else [entry["line"] for entry in entries if not entry["graded"]]
+    if needed and not config.task and without:
         some = f"{len(without)} of {len(entries)} problems, the first of them {without[0]!r:.80}, have"
         who = "it has" if len(without) == len(entries) else some
         raise HarnessError(f"pool {config.pool}: {who} no verdicts (`correct`): add them, or say which --task grades")
-    given = has_verdicts and not (config.regrade and config.task)
+    given = not without and not (config.regrade and config.task)
     if given:
         whose = "by the pool's own plddt and ptm" if is_measured else "the pool's own (`correct`)"
         context.progress.say(f"verdicts: {whose}" + ("; --regrade grades anew" if config.task else ""))
-    return bool(given)
+    return given
 
 
 def _common_size(config: RunConfig, entries: Sequence[Mapping[str, Any]]) -> int | None:
@@ -429,12 +406,10 @@ def _vectors(context: Context, spec: str, responses: Column, engine: Part | None
 
 def _with_orders(plan: Plan, selectors: Mapping[str, Part]) -> Plan:
     """The plan with the scores of the config's scorer, if it names one, and the orders of each selector."""
-    config, context = plan.config, plan.context
-    scores, weights = None, plan.weights
+    config, scores, weights, orders = plan.config, None, plan.weights, {}
     if config.scorer:
-        scorer = context.part("scorer", config.scorer)
+        scorer = plan.context.part("scorer", config.scorer)
         scores, weights = Scores(scorer, plan.responses), {**weights, "score": weights_of([scorer.built])}
-    orders = {}
     for spec, part in selectors.items() if plan.verdicts else ():
         assert plan.verdicts is not None
         reads = needs(part.built)
@@ -477,19 +452,10 @@ def charge(context: Context, pool: Column) -> None:
 
 
 def _weights(context: Context, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:
-    """The model weights of each column. If some are missing, show the work ahead and raise HarnessError."""
-    config = context.config
-    embedder = context.part("embedder", config.embedder).built if config.embedder else None
-    parts = {name: part for name, part in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if part}
-    every = weights_of(parts.values())
-    if engine is not None and grading is not None and any(each.fetch for each in every):
-        if isinstance(grading, Measured):
-            paper = grading.paper if config.paper else {}
-            outlook = grading.outlook(_problems(context, grading, "")[0], config.n or paper.get("n") or grading.n)
-            if outlook:
-                context.progress.say(outlook)
-        require_weights(every)
-    return {name: weights_of([part]) for name, part in parts.items()}
+    """The model weights of each column."""
+    embedder = context.part("embedder", context.config.embedder).built if context.config.embedder else None
+    parts = {"pool": engine, "embedding": embedder, "verdict": grading}
+    return {name: weights_of([part]) for name, part in parts.items() if part}
 
 
 def _check_engine(plan: Plan) -> None:
@@ -501,23 +467,18 @@ def _check_engine(plan: Plan) -> None:
             plan.context.progress.say(remark)
 
 
-def _require_libraries(components: Mapping[str, Any]) -> None:
+def require_libraries(components: Mapping[str, Any]) -> None:
     """Raise HarnessError, one line, if libraries of these components (by names like "selector rnd") are missing."""
     extras.require_all({who: getattr(part, "libraries", ()) for who, part in components.items()})
 
 
 def _users(plan: Plan) -> dict[str, Any]:
     """The components that a run of the plan will use, by names like "engine vllm": those with something to make."""
-
-    def lacks(column: Column | None) -> bool:
-        return column is not None and bool(plan.store.missing(column, plan.questions))
-
     used: dict[str, Any] = {f"executor {plan.config.executor}": plan.context.executor}
-    columns = [plan.responses, plan.vectors, plan.scores, *plan.orders.values()]
-    for column in columns:
-        for part in vars(column).values() if column and lacks(column) else ():
-            if isinstance(part, Part) and part.kind != "task":
-                used[f"{part.kind} {part.spec}"] = part.built
+    for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
+        if column and plan.store.missing(column, plan.questions):
+            parts = [part for part in vars(column).values() if isinstance(part, Part) and part.kind != "task"]
+            used |= {f"{part.kind} {part.spec}": part.built for part in parts}
     return used
 
 
@@ -540,16 +501,13 @@ def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iter
     """What to try, each raising HarnessError if it is lacking; weights that `known` names are not named again."""
     config = context.config
     task: Task | None = context.task.built if context.task else None
-    components: dict[str, Any] = {f"selector {spec}": part.built for spec, part in selectors.items()}
     embedder = context.part("embedder", config.embedder).built if config.embedder else None
-    if embedder:
-        components[f"embedder {config.embedder}"] = embedder
     runs_model = not config.pool or bool(config.model) or bool(getattr(embedder, "state", None))
     engine = context.engine(task).built if task and runs_model else None
-    if engine:
-        components[f"engine {config.engine}"] = engine
-    yield lambda: _require_libraries(components)
-    weights = weights_of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
+    components: dict[str, Any] = {f"selector {spec}": part.built for spec, part in selectors.items()}
+    components |= {f"embedder {config.embedder}": embedder, f"engine {config.engine}": engine}
+    yield lambda: require_libraries(components)
+    weights = weights_of(filter(None, (engine, embedder, None if config.pool else task)))
     yield lambda: require_weights([each for each in weights if str(each) not in known])
     if engine and not hasattr(engine, "weights"):
         yield engine.identity

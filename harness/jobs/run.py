@@ -16,7 +16,7 @@ from harness.columns.store import Damaged, about
 from harness.columns.stored import list_problems
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, disputes, runs_answers
-from harness.errors import HarnessError, Lacking, LacksLibrary
+from harness.errors import HarnessError, Lacking
 from harness.plugin_system.component import weights_remark
 from harness.results import cells
 from harness.results.cells import Cell, made_with
@@ -27,9 +27,8 @@ from harness.system.hashing import digest, storable
 from harness.system.progress import Progress
 
 from . import price
-from .options import RunConfig
+from .options import RunConfig, recorded
 from .plan import Plan, make_context, make_plan
-from .study import recorded
 
 
 def run(
@@ -43,7 +42,10 @@ def run(
     The failures are selector -> one line. `scored(row)` is called with each row as it is made. `embedders` are those of
     later runs with the same pool: hidden states that they read come from this sampling pass.
     """
-    plan = planned(config, progress)
+    context = make_context(config, progress)
+    price.ask_before_fetching(context)
+    with progress.waiting("preparing the run"):
+        plan = make_plan(config, progress, context=context)
     rows, failures = [], {}
     with plan.store.used():
         maker, columns = plan.maker, [*also(plan, embedders), *plan.common]
@@ -64,31 +66,16 @@ def run(
     return rows, failures
 
 
-def planned(config: RunConfig, progress: Progress) -> Plan:
-    """The plan of a run, whose price is told before weights are fetched for it, or where something is lacking."""
-    context = make_context(config, progress)
-    price.ask_before_fetching(context)
-    try:
-        with progress.waiting("preparing the run"):
-            return make_plan(config, progress, context=context)
-    except Lacking as failure:
-        if not isinstance(failure, LacksLibrary):
-            price.say_price(context, only_long=True)
-        raise
-
-
 def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
     """The vectors of other embedders that read the states of the plan's engine, of the same sampling pass."""
-    if not isinstance(plan.responses, Sampled):
-        return []
-    columns: list[Column] = []
+    pool, columns = plan.responses, list[Column]()
+    if not isinstance(pool, Sampled) or not plan.store.missing(pool, plan.questions):
+        return columns
     for spec in embedders:
         with suppress(HarnessError):  # shown when it is this embedder's turn
             embedder = plan.context.part("embedder", spec)
-            if embedder.built.state in plan.responses.engine.built.states:
-                vectors = Vectors(embedder, plan.responses, plan.responses.engine, plan.config.dim, plan.config.seed)
-                if plan.store.missing(plan.responses, plan.questions):
-                    columns.append(vectors)
+            if embedder.built.state in pool.engine.built.states:
+                columns.append(Vectors(embedder, pool, pool.engine, plan.config.dim, plan.config.seed))
     return columns
 
 
@@ -118,6 +105,15 @@ def ready(plan: Plan, columns: Sequence[Column]) -> None:
     keep_problems(plan)
 
 
+def keep_problems(plan: Plan) -> None:
+    """Write beside the pool which problems it has, and with which weights it was made."""
+    pool = plan.store.root / plan.responses.pool_name
+    list_problems(pool, plan.questions)
+    rows = {name: [each.to_json() for each in weights] for name, weights in plan.weights.items() if weights}
+    if rows and not (pool / "weights.json").exists():
+        write_atomically(pool / "weights.json", (json.dumps(rows, indent=1) + "\n").encode())
+
+
 def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = None) -> list[dict[str, Any]]:
     """Return for each column of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
 
@@ -130,7 +126,7 @@ def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = N
         with progress.waiting("preparing the run"):
             plan = make_plan(config, progress)
     except Lacking as failure:
-        return price.assumed_rows(make_context(config, progress), failure)
+        return price.unplanned_rows(make_context(config, progress), failure)
     progress.say(str(price.preflight(plan)))
     wanted = [plan.vectors, plan.scores, plan.verdicts, *plan.orders.values()]
     shown = set() if shown is None else shown
@@ -271,12 +267,3 @@ def _described(column: Column) -> dict[str, Any]:
 
 
 CALLED = {"responses": "pool", "vectors": "embedding", "verdicts": "verdict", "scores": "score"}  # in cells
-
-
-def keep_problems(plan: Plan) -> None:
-    """Write beside the pool which problems it has, and with which weights it was made."""
-    pool = plan.store.root / plan.responses.pool_name
-    list_problems(pool, plan.questions)
-    rows = {name: [each.to_json() for each in weights] for name, weights in plan.weights.items() if weights}
-    if rows and not (pool / "weights.json").exists():
-        write_atomically(pool / "weights.json", (json.dumps(rows, indent=1) + "\n").encode())

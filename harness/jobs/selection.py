@@ -11,18 +11,20 @@ all rows. The order is that of the first trial of `harness run` with the same se
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from harness.columns.column import Column
+from harness.columns.make import Maker
 from harness.columns.orders import centred, checked_pool, import_libraries, one_thread, ranking_rng, waiting_named
 from harness.columns.responses import scores_of
-from harness.columns.vectors import Vectors, embedded, named_failure, project
+from harness.columns.vectors import embedded, named_failure, project
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
 from harness.contracts import Ranker
 from harness.errors import HarnessError
@@ -33,14 +35,11 @@ from harness.pools.joining import remarks
 from harness.pools.record import PoolRecord, scores_in
 from harness.pools.verified import check_verified, read_verified
 from harness.records import Floats, Pool, Problem, Responses
-from harness.system import extras
 from harness.system.progress import Progress
 
-from . import price
 from .options import SelectConfig
-from .plan import Context, Plan, joined_file, make_context, make_plan, pool_embedder
-
-VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
+from .plan import Context, Plan, joined_file, make_context, make_plan, pool_embedder, require_libraries
+from .price import Outlook, encoding, require_consent, scoring
 
 
 @dataclass(frozen=True)
@@ -120,15 +119,15 @@ def opened_pools(request: SelectConfig, progress: Progress, held: Held | None = 
     context, held = make_context(request.run_config, progress), held or Held()
     spec, selector = request.selector, context.part("selector", request.selector).built
     require_selector(spec, selector)
-    _require_libraries(f"selector {spec}", selector)
+    require_libraries({f"selector {spec}": selector})
     import_libraries(selector)
     path = request.embeddings
     given = GivenVectors(path, max_gb=request.max_vectors_gb, held=held.vectors) if path else None
     _check_reads(request, context, selector)
     problems = list(_problems_of(request, context, given, held))
+    sizes = {problem.id: len(responses) for problem, responses in problems}
     if given:
         given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
-    sizes = {problem.id: len(responses) for problem, responses in problems}
     before = read_verified(request.verified, sizes) if request.verified else check_verified(held.verified or {}, sizes)
     candidates = [Candidates(problem, responses, before.get(problem.id, ())) for problem, responses in problems]
     for each in candidates:
@@ -136,18 +135,16 @@ def opened_pools(request: SelectConfig, progress: Progress, held: Held | None = 
         if "logprobs" in needs(selector) and np.isnan(each.responses.logprobs).any():
             raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
     with ExitStack() as in_use:
-        stored = _Stored(request, progress, in_use)
-        if held.scores is not None:
-            candidates = _with_given_scores(held.scores, candidates)
-        if request.scorer:
-            candidates = _with_scorer(request, selector, candidates, stored, progress)
-        for each in candidates if "scores" in needs(selector) else ():
-            if not each.responses.scores:
-                raise HarnessError(
-                    f"selector {spec!r} reads scores, and problem {each.problem.id!r} has none: give `scores` in the "
-                    "pool file, or a --scorer (docs/pools.md)"
-                )
-        vectors = _vectors(request, context, selector, candidates, given, held, stored)
+
+        @functools.cache
+        def plan() -> Plan:
+            """That of a run over the same pool, for what a model makes of it; the store is in use from then on."""
+            made = make_plan(request.run_config, Progress(quiet=True), with_verdicts=False)  # what joined was shown
+            in_use.enter_context(made.store.used())
+            return made
+
+        scores = _scores(request, selector, candidates, held, plan, progress)
+        vectors = _vectors(request, context, selector, candidates, given, held, plan)
         answers = _answers(context, selector, candidates)
 
         def pool(each: Candidates) -> Pool:
@@ -159,39 +156,20 @@ def opened_pools(request: SelectConfig, progress: Progress, held: Held | None = 
                 logprobs=each.responses.logprobs,
                 lengths=each.responses.lengths,
                 answers=answers(each),
-                scores=each.responses.scores,
+                scores=scores(each),
             )
 
         yield Opened(context, selector, candidates, pool)
 
 
-class _Stored:
-    """Columns that a model makes of the request's pool, kept in the store as a run's are; planned when first asked."""
-
-    def __init__(self, request: SelectConfig, progress: Progress, in_use: ExitStack) -> None:
-        self._request, self._progress, self._in_use = request, progress, in_use
-        self._plan: Plan | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of a run over the same pool; the store is in use from then on."""
-        if self._plan is None:
-            quiet = Progress(quiet=True)  # which problems joined was shown before
-            self._plan = make_plan(self._request.run_config, quiet, with_verdicts=False)
-            self._in_use.enter_context(self._plan.store.used())
-        return self._plan
-
-    def made(self, column: Column, outlook: price.Outlook) -> Callable[[Candidates], Any]:
-        """Make the column, after a question if that is long; return what reads a problem's rows."""
-        plan = self.plan
-        if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
-            self._progress.say(weights_remark(every))
-        price.require_consent("select", outlook, self._progress, "a smaller --pool makes it shorter")
-        maker = plan.maker
-        maker.progress = self._progress
-        maker.make([column], plan.questions)
-        questions = {question.problem.id: question for question in plan.questions}
-        return lambda each: plan.store.rows(column, questions[each.problem.id])
+def _made(plan: Plan, column: Column, outlook: Outlook, progress: Progress) -> Callable[[Candidates], Any]:
+    """Make a column of the request's pool, after a question if that is long; return what reads a problem's rows."""
+    if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
+        progress.say(weights_remark(every))
+    require_consent("select", outlook, progress, "a smaller --pool makes it shorter")
+    Maker(plan.store, plan.context.executor, progress).make([column], plan.questions)
+    questions = {question.problem.id: question for question in plan.questions}
+    return lambda each: plan.store.rows(column, questions[each.problem.id])
 
 
 # Problems.
@@ -223,13 +201,6 @@ def _problems_of(
             yield Problem(name, "", meta={"names": given.row_names(name)}), nothing
 
 
-# Checks.
-
-
-def _require_libraries(who: str, component: Any) -> None:
-    extras.require_all({who: getattr(component, "libraries", ())})
-
-
 def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None:
     """HarnessError for a selector that reads columns which the request does not give."""
     reads = getattr(selector, "reads", ())
@@ -255,7 +226,7 @@ def _check_size(request: SelectConfig, candidates: Candidates) -> None:
         raise HarnessError(f"{who} has {n - verified} response{'s' * (n - verified != 1)}{left}: -k {k} is more")
 
 
-# Vectors.
+# What the selector reads beside texts.
 
 
 def _vectors(
@@ -265,8 +236,8 @@ def _vectors(
     candidates: Sequence[Candidates],
     given: GivenVectors | None,
     held: Held,
-    stored: _Stored,
-) -> VectorsOf:
+    plan: Callable[[], Plan],
+) -> Callable[[Candidates], Floats]:
     """A function that gives one problem's vectors, (n, d) float32, projected if wider than `dim`, not centred."""
     if "embeddings" not in needs(selector):
         if request.embedder or request.model or (given and request.pool):
@@ -281,7 +252,7 @@ def _vectors(
         )
     spec = pool_embedder(context.config, context.progress)
     embedder = context.part("embedder", spec).built
-    _require_libraries(f"embedder {spec}", embedder)
+    require_libraries({f"embedder {spec}": embedder})
     if not embedder.state and request.model:
         raise HarnessError(f"embedder {spec!r} takes no --model: leave it out, or take --embedder hidden-mean")
     if embedder.state and not request.model:
@@ -296,8 +267,9 @@ def _vectors(
             "to the pool's lines, or say which --task"
         )
     if held.texts is None and (embedder.state or "model" in parameters(embedder)):
-        assert isinstance(stored.plan.vectors, Vectors)
-        return stored.made(stored.plan.vectors, price.encoding_outlook(stored.plan))
+        column = plan().vectors
+        assert column is not None
+        return _made(plan(), column, encoding(plan())[0], context.progress)
     return lambda each: project(
         embedded(embedder, spec, each.problem, each.responses.texts),
         request.dim,
@@ -306,50 +278,51 @@ def _vectors(
     )
 
 
-# Scores.
+def _scores(
+    request: SelectConfig,
+    selector: Any,
+    candidates: Sequence[Candidates],
+    held: Held,
+    plan: Callable[[], Plan],
+    progress: Progress,
+) -> Callable[[Candidates], dict[str, Floats]]:
+    """A function that gives a problem's scores: those of the pool file, of the caller and of the request's scorer.
 
-
-def _with_given_scores(given: Mapping[str, Any], candidates: Sequence[Candidates]) -> list[Candidates]:
-    """The candidates with scores that the caller holds: problem id -> n numbers, or names -> n numbers.
-
-    HarnessError for an id that is no candidate's, and for scores that are no n numbers.
+    HarnessError for scores of an unknown problem, that are no n numbers, or where a selector that reads them has none.
     """
-    unknown = set(given) - {each.problem.id for each in candidates}
-    if unknown:
+    given, reads, rows = held.scores or {}, "scores" in needs(selector), None
+    if unknown := set(given) - {each.problem.id for each in candidates}:
         raise HarnessError(f"select: scores of {min(unknown)!r}, which is none of the problems")
-    return [_with_scores(each, _numbers(given.get(each.problem.id), each)) for each in candidates]
+    own = {each.problem.id: _numbers(given.get(each.problem.id), each) for each in candidates}
+    if request.scorer and not reads:
+        progress.say(f"selector {request.selector!r} reads no scores: none are made")
+    elif request.scorer:
+        column = plan().scores
+        assert column is not None
+        rows = _made(plan(), column, scoring(plan()), progress)
+    elif reads:
+        for each in candidates:
+            if not each.responses.scores and not own[each.problem.id]:
+                raise HarnessError(
+                    f"selector {request.selector!r} reads scores, and problem {each.problem.id!r} has none: give "
+                    "`scores` in the pool file, or a --scorer (docs/pools.md)"
+                )
+    return lambda each: {
+        **each.responses.scores,
+        **own[each.problem.id],
+        **(scores_of(rows(each)) if rows else {}),
+    }
 
 
-def _numbers(given: Any, each: Candidates) -> dict[str, Any]:
-    def listed(column: Any) -> Any:
-        if hasattr(column, "tolist"):
-            return column.tolist()
-        return list(column) if isinstance(column, Sequence) else column
-
+def _numbers(given: Any, each: Candidates) -> dict[str, Floats]:
+    """Scores that the caller holds, n numbers or n by name, as arrays (n,) by name."""
     named = given if given is None or isinstance(given, Mapping) else {"score": given}
-    columns = named and {name: listed(column) for name, column in named.items()}
+    columns = named and {
+        name: column.tolist() if hasattr(column, "tolist") else list(column) if isinstance(column, Sequence) else column
+        for name, column in named.items()
+    }
     scores = scores_in(columns, len(each.responses), f"select: problem {each.problem.id!r}")
     return {name: np.array(column, np.float64) for name, column in scores.items()}
-
-
-def _with_scores(each: Candidates, scores: Mapping[str, Any]) -> Candidates:
-    return replace(each, responses=replace(each.responses, scores={**each.responses.scores, **scores}))
-
-
-def _with_scorer(
-    request: SelectConfig, selector: Any, candidates: Sequence[Candidates], stored: _Stored, progress: Progress
-) -> list[Candidates]:
-    """The candidates with the scores of the request's scorer, if the selector reads scores."""
-    if "scores" not in needs(selector):
-        progress.say(f"selector {request.selector!r} reads no scores: none are made")
-        return list(candidates)
-    plan = stored.plan
-    assert plan.scores is not None
-    rows = stored.made(plan.scores, price.Outlook(0, price.to_score(plan)))
-    return [_with_scores(each, scores_of(rows(each))) for each in candidates]
-
-
-# Answers.
 
 
 def _answers(
@@ -368,9 +341,8 @@ def _answers(
     total_cpu_s = 0.0
     with context.store.used(), context.progress.stage("answers", len(candidates), "problems") as bar:
         for each in candidates:
-            answers[each.problem.id], cpu_s = ran_answers(
-                context.task, each.problem, each.responses, context.store.root
-            )
+            made, cpu_s = ran_answers(context.task, each.problem, each.responses, context.store.root)
+            answers[each.problem.id] = made
             total_cpu_s += cpu_s
             bar.advance()
     from harness.results.columns import answers_line  # scipy.stats, which `harness select` does without

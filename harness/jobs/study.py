@@ -1,35 +1,28 @@
-"""Study files: the options of `harness run` in TOML, under the names of the long options (docs/studies.md).
+"""The options of `harness run` from a file: a study in TOML (docs/studies.md), or a cell (`harness rerun`).
 
     task = "game24"
     selector = ["repexp", "uniform"]
     max-tokens = 64
 
 Relative paths in a study are relative to its folder, and so is a `model` that begins with a dot. Dashes in names may be
-underscores. A cell records its run's options under the same names.
+underscores. A cell records its run's options under the same names (`options.recorded`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.plugin_system.command_options import fields_of, option_names
 from harness.plugin_system.registry import SESSION
 from harness.results import cells
 from harness.results.cells import Cell
 from harness.results.rows import HASHED
-from harness.system.hashing import storable
 
-from .options import BESIDE, RunConfig, checked, non_defaults
-
-OPTION = option_names(RunConfig)  # field -> option, with underscores
-UNRECORDED = ("store", "executor", "prices", "max_cost", "max_tokens_total")
-FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in (*BESIDE, "selectors")}
+from .options import FIELD, RunConfig, checked
 
 
 def read_study(path: Path) -> dict[str, Any]:
@@ -52,96 +45,16 @@ def read_study(path: Path) -> dict[str, Any]:
     values = checked(
         RunConfig, {name.replace("-", "_"): value for name, value in given.items()}, f"study {path}", FIELD
     )
-    return _moved(values, lambda each: path.parent / each)
 
-
-def merged(path: Path | None, given: Mapping[str, Any], is_given: Callable[[str], bool]) -> dict[str, Any]:
-    """The options of the study at `path` (None: no study), replaced by those of `given` that `is_given` names."""
-    options = read_study(path) if path else {}
-    return {**given, **{name: value for name, value in options.items() if not is_given(name)}}
-
-
-def config(path: Path | None, options: Mapping[str, Any]) -> RunConfig:
-    """The config of complete options; if it cannot be carried out, the error names the study that they come from."""
-    try:
-        return RunConfig(**fields_of(RunConfig, options))
-    except HarnessError as failure:
-        raise HarnessError(f"study {path}: {failure}" if path else str(failure)) from None
-
-
-def write_study(path: Path, options_of: RunConfig, track: Sequence[str] = ()) -> None:
-    """Write a study from which `read_study` gives the same options; what is as the default is left out.
-
-    HarnessError if the file exists with another content: someone's comments may be in it.
-    """
-    values = _moved(non_defaults(options_of), lambda each: _seen_from(path.parent, each))
-    options = {OPTION[name]: _plain(value) for name, value in values.items()} | (
-        {"track": list(track)} if track else {}
-    )
-    content = "".join(f"{name.replace('_', '-')} = {_toml(value)}\n" for name, value in options.items())
-    try:
-        written = content.encode()
-    except UnicodeEncodeError:
-        raise HarnessError(
-            f"study {path}: a path or text in the options is not Unicode, which TOML cannot hold"
-        ) from None
-    if path.exists() and not (path.is_file() and path.read_bytes() == written):
-        raise HarnessError(f"--save-config {path}: exists and holds something else: name another file, or remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(written)
-
-
-def recorded(config: RunConfig, selector: str) -> dict[str, Any]:
-    """The options by which a cell's run can be repeated, as JSON values.
-
-    Not `store`, which holds the cell, nor `executor`, nor what may be spent: a cell is the same bytes wherever and with
-    whatever means it was made.
-    """
-    values = {**non_defaults(config), "selectors": (selector,)}
-    options = {OPTION[name]: _plain(value) for name, value in values.items() if name not in UNRECORDED}
-    plain: dict[str, Any] = json.loads(storable(json.dumps(options, ensure_ascii=False)))
-    return plain
-
-
-# Paths.
-
-
-def _moved(values: Mapping[str, Any], move: Callable[[Path], Path]) -> dict[str, Any]:
-    """The options with all relative paths moved."""
-
-    def place(name: str, value: Any) -> Any:
+    def moved(name: str, value: Any) -> Any:
+        """A path as seen from here, not from the study."""
         if isinstance(value, tuple):
-            return tuple(place(name, item) for item in value)
+            return tuple(moved(name, item) for item in value)
         if name == "model" and isinstance(value, str) and value.startswith("."):
-            moved = move(Path(value))
-            return value if moved == Path(value) else os.path.join(".", moved)
-        return move(value) if isinstance(value, Path) and not value.is_absolute() else value
+            return value if path.parent == Path() else os.path.join(".", path.parent / value)
+        return path.parent / value if isinstance(value, Path) and not value.is_absolute() else value
 
-    return {name: place(name, value) for name, value in values.items()}
-
-
-def _seen_from(folder: Path, path: Path) -> Path:
-    """The path, relative to the current folder, as it is written in a file of another folder."""
-    parent = os.path.relpath(os.path.realpath(path.parent), os.path.realpath(folder))
-    return path if os.path.realpath(folder) == os.getcwd() else Path(parent, path.name)
-
-
-# Values.
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
-
-
-def _toml(value: Any) -> str:
-    """A text, number, boolean or list of texts in TOML; a basic string escapes as JSON does, and DEL too."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+    return {name: moved(name, value) for name, value in values.items()}
 
 
 # `harness rerun CELL`: the options by which a cell was made, and how the cell that they make now differs from it.

@@ -28,7 +28,7 @@ from harness.system.progress import Progress
 
 from .options import RunConfig
 from .plan import Plan, charge, make_plan
-from .price import SHORTER, require_consent, sampling_outlook
+from .price import SHORTER, require_consent, sampling
 
 FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
 
@@ -45,15 +45,12 @@ class Sequences(Sampled):
 
     grader: Part
 
-    @property
-    def together(self) -> int:
-        """As many problems as suit the engine with the first wave."""
-        return int(self.engine.built.problems_per_call(FIRST))
+    most_tokens: ClassVar[int] = 0  # progress counts problems, whose tokens are not bounded by those of a response
 
     @property
-    def most_tokens(self) -> int:
-        """Progress counts problems, whose number of tokens is not bounded by that of a response."""
-        return 0
+    def together(self) -> int:  # type: ignore[override]
+        """As many problems as suit the engine with the first wave."""
+        return int(self.engine.built.problems_per_call(FIRST))
 
     def part(self, question: Question) -> Any:
         """What the model sees, and what the grader reads."""
@@ -180,7 +177,7 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
         missing = plan.store.missing(sequences, plan.questions)
         if missing:
             plan.store.begin(sequences)
-            outlook = sampling_outlook(plan, missing)
+            outlook = sampling(plan, missing, len(missing) * sequences.n)
             require_consent("run --until-correct", outlook, progress, SHORTER)
             if remark := plan.task.check(unsafe_exec=config.unsafe_exec):
                 progress.say(remark)

@@ -351,7 +351,7 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
         raise HarnessError(f"pool {pool.key}: none of its problems is task {name!r}'s: say --task")
     responses = StoredResponses(pool.folder)
     verdicts = Verdicts(context.task, responses)
-    return Plan(context, task, questions, responses, verdicts, None, None, {}, {}, None)
+    return Plan(context, task, questions, responses, verdicts, None, {}, {})
 
 
 def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:

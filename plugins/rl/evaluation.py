@@ -24,7 +24,7 @@ from harness.contracts import Engine
 from harness.errors import HarnessError
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
-from harness.jobs.price import SHORTER, Outlook, require_consent, sampling_outlook
+from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
 from harness.jobs.run import ready
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
@@ -110,7 +110,8 @@ def _outlook(plans: Sequence[Plan]) -> Outlook:
     if not lacking:
         return Outlook()
     plan, missing = lacking[0]
-    one_policy, times = sampling_outlook(plan, missing), sum(len(each) for _, each in lacking) / len(missing)
+    one_policy = sampling(plan, missing, sum(map(plan.rows, missing)))
+    times = sum(len(each) for _, each in lacking) / len(missing)
     return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
 
 

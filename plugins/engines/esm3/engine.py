@@ -18,7 +18,6 @@ import functools
 import json
 import subprocess
 import tempfile
-import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +42,6 @@ ALPHABETS = {"canonical": LETTERS, "all": LETTERS + "XBUZO.-"}
 WEIGHTS = Path("data") / "weights" / "esm3_sm_open_v1.pth"
 SIZES = "sizes.json"  # beside `data`: the sizes of a checkpoint that is not the published one
 CONTEXT = 2048
-PROBED_STEPS = 2
 
 
 @hookimpl
@@ -151,19 +149,6 @@ class Esm3:
     def encode(self, *arguments: Any, **options: Any) -> NoReturn:
         """Raise HarnessError: this engine gives no hidden states."""
         raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
-
-    def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
-        """Estimate the seconds for n sequences to each prompt; times two steps at the shortest and longest length."""
-        lengths = sorted(len(masked(prompt)) for prompt in prompts)
-        timed = {}
-        for length in dict.fromkeys((lengths[0], lengths[-1])):
-            step = functools.partial(self._sampled, "_" * length, 0, sampler, PROBED_STEPS)
-            next(self._chunks.over(range(n), step))  # loads, warms up, and finds how many rows fit into memory
-            began = time.perf_counter()
-            rows, _ = next(self._chunks.over(range(n), step))
-            timed[length] = (time.perf_counter() - began) / (len(rows) * min(PROBED_STEPS, length))
-        seconds_a_pass = np.interp(lengths, list(timed), list(timed.values()))
-        return float(sum(seconds_a_pass * n * np.minimum(self.steps, lengths)))
 
     def _sampled(self, prompt: str, seed: int, sampler: Sampler, steps: int, rows: Sequence[int]) -> dict[str, Any]:
         """Sample some rows of a prompt; return their columns."""

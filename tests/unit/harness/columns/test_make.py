@@ -353,4 +353,4 @@ def test_a_worker_that_builds_another_model_than_planned_says_so(toy, plugin):
     outcome = toy("--engine", "placed", "--selector", "uniform", "--plugin", own, "--executor", "elsewhere")
     assert (outcome.code, outcome.out) == (2, "")
     [line] = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
-    assert "it has engine {'engine': 'placed', 'device': 'cpu'} and not " in line
+    assert "it would be another than where the run was started: name what differs" in line

@@ -47,16 +47,6 @@ class Loose(InOrder):
         yield from (2, 99, "x")
 
 
-class Many(Shuffled):
-    many = 2
-
-    def rank_many(self, pools, rngs):
-        note("many", *map(len, pools))
-        if len(pools[0].texts[0]) > 9:
-            raise ValueError("too long")
-        return [[iter(rng.permutation(len(pool))) for rng in own] for pool, own in zip(pools, rngs)]
-
-
 class OfEach:
     needs = ()
 
@@ -163,21 +153,6 @@ def test_each_trial_has_a_stream_of_its_own_also_where_the_ranker_spawns_one(ran
     assert len(noted()) == len(picks) == 3
     ranked("spawning")
     assert len(noted()) == 3
-
-
-def test_pools_ranked_together_have_the_orders_of_pools_ranked_alone(ranked, noted):
-    pool = {name: [f"{name}{i}" for i in range(5)] for name in "abc"}
-    correct = {"a": [False, True, False, False, True], "b": [False] * 5, "c": [False, False, False, True, False]}
-    alone = ranked("shuffled", pool=pool, correct=correct)[1]
-    noted()
-    assert ranked("many", pool=pool, correct=correct)[1] == alone
-    assert noted() == ["many 5", "many 5"]  # of a and b only a is solvable
-    solvable = ranked("many", pool=pool, correct=dict.fromkeys("abc", correct["a"]))[1]
-    assert noted() == ["many 5 5", "many 5"]
-    assert all(solvable)
-    long = {name: [text * 9 for text in texts] for name, texts in pool.items()}
-    outcome, _ = ranked("many", pool=long, correct=correct)
-    assert "selector 'many', problem 'a', ...: raised ValueError: too long" in outcome.err
 
 
 def test_a_subset_method_has_a_subset_of_each_budget_from_a_stream_of_its_own(ranked, tmp_path):

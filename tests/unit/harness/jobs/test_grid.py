@@ -8,7 +8,7 @@ from support.stores import cell_of
 from harness.jobs import grid
 from harness.jobs.grid import parse_grid
 from harness.jobs.options import RunConfig
-from harness.jobs.price import Preflight
+from harness.jobs.price import Costs, Outlook
 from harness.plugin_system.registry import Registry
 from harness.system.progress import Progress
 
@@ -73,7 +73,7 @@ def test_a_star_leaves_out_what_cannot_run_here_unless_it_is_named_too(toy, toy_
 
 
 def test_runs_that_share_a_pool_cost_its_sampling_once(toy_config, grid_points, monkeypatch):
-    costs = Preflight(1, 1, 1, 1, 1, 1, 1, seconds=10.0)
+    costs = Costs([], Outlook(10.0), 0, 0, is_work=True)
     monkeypatch.setattr(grid, "preflight", lambda plan: costs)
     axes = ("embedder=hidden-mean+letters", "sampler=vanilla+low-temp", "sampler=vanilla", "embedder=x+letters")
     outlooks = [grid._outlook(grid_points(toy_config(selectors=("spread",), grid=axis))) for axis in axes]

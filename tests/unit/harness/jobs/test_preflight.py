@@ -13,7 +13,7 @@ from support.stores import files_of
 from harness.jobs import price as preflight
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_plan
-from harness.jobs.price import Outlook, Preflight
+from harness.jobs.price import Costs, Outlook
 from harness.system.progress import Progress
 
 MINUTES = ("--data", 400, "--engine", "toy:delay_s=0.2")  # 80 s
@@ -49,34 +49,23 @@ def test_a_run_says_what_is_to_do_before_it_begins(toy):
 
 def test_a_large_plan_is_estimated_from_a_few_responses(plan):
     costs = preflight.preflight(plan(data=Path("3000"), engine="toy:delay_s=0.002"))
-    assert (costs.cells, costs.problems, costs.responses, costs.verdicts) == (1, 3000, 48_000, 48_000)
-    assert (costs.tokens, costs.store_bytes) == (384_000, 384_000 * 6 + 48_000 * 512 * 4)
-    assert costs.seconds >= 3000 * 0.002
-    assert costs.outlook == Outlook(costs.seconds)
-    assert "sampling takes up to about" in str(costs)
-
-
-SIZES = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "free_bytes": 10**9, "seconds": None}
-
-
-TEXTS = (
-    ({}, "to do: 1 cell, 1 problems, 1 responses to sample (at most 1 tokens), 1 responses to grade"),
-    ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
-    ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
-    ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
-    ({"seconds": 3.2}, "sampling takes up to about 0:00:03"),
-    ({"seconds": 3 * 86400.0}, "about 72:00:00"),
-    ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 0:00:01, ver"),
-)
+    assert costs.store_bytes == 384_000 * 6 + 48_000 * 512 * 4
+    assert costs.outlook.seconds >= 3000 * 0.002
+    assert (costs.outlook.responses, costs.outlook.tokens) == (0, 0)
+    sampled = "to do: 1 cell, 3,000 problems, 48,000 responses to sample (at most 384,000 tokens), sampling takes up to"
+    assert str(costs).startswith(sampled)
+    assert "48,000 responses to grade" in str(costs)
 
 
 def test_costs_are_told_in_the_units_that_fit_and_a_disk_that_may_fill_up_is_spoken_of():
-    texts = [(str(Preflight(**{**SIZES, "store_bytes": 0, **sizes})), text) for sizes, text in TEXTS]
-    assert [pair for pair in texts if pair[1] not in pair[0]] == []
-    assert Preflight(**SIZES, store_bytes=2 * 10**9).warning == (
+    for size, text in ((999_999, "1,000 kB"), (10**6, "1.0 MB"), (10**9, "1.0 GB")):
+        costs = Costs(["1 cell"], Outlook(), size, 10**9, is_work=True)
+        assert str(costs) == f"to do: 1 cell, up to {text} in the store (1.0 GB free)"
+        assert costs.warning == ""
+    assert Costs([], Outlook(), 2 * 10**9, 10**9, is_work=True).warning == (
         "the disk may fill up: up to 2.0 GB are to be kept, 1.0 GB are free"
     )
-    assert Preflight(**SIZES, store_bytes=10**9).warning == ""
+    assert str(Outlook(3 * 86400.0)) == "up to about 72:00:00"
 
 
 def test_long_is_an_hour_or_more_than_can_be_counted_on():
@@ -136,41 +125,48 @@ def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
     for vectors in files_of(tmp_path / "runs", "vectors"):
         vectors.unlink()
     again = toy("--selector", "spread", "--data", 24)
-    assert "to do: 1 cell, 24 problems, up to" in again.err
-    assert "384 responses to embed, embedding takes about 0:00:00" in again.err
+    assert "to do: 1 cell, 24 problems, 384 responses to embed, embedding takes up to about 0:00:00" in again.err
     assert again.code == 0
 
 
 class Timed:
-    """Responses that take `start_s` for the prompt and `token_s` for each token."""
+    """Responses that take `start_s` for the prompt and `token_s` for each token, by a clock of its own."""
 
     def __init__(self, start_s: float, token_s: float) -> None:
         self.start_s, self.token_s, self.calls = start_s, token_s, []
 
-    def __call__(self, tokens: int) -> float:
+    def __call__(self, tokens: int) -> None:
         self.calls.append(tokens)
-        return self.start_s + self.token_s * tokens
 
     @property
     def spent_s(self) -> float:
         return sum(self.start_s + self.token_s * tokens for tokens in self.calls)
 
 
+@pytest.fixture
+def timed(monkeypatch):
+    def call(start_s, token_s):
+        each = Timed(start_s, token_s)
+        monkeypatch.setattr(preflight.time, "perf_counter", lambda: each.spent_s)
+        return each
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("start_s", "token_s"), [(0.0, 0.0), (0.01, 0.001), (1.0, 0.05), (0.1, 0.5), (0.0, 3.0), (4.0, 0.01)]
 )
-def test_a_probe_takes_at_most_20_s_and_tells_what_whole_responses_would_take(start_s, token_s):
-    timed = Timed(start_s, token_s)
-    seconds = preflight._bounded_probe(timed, 1000)
-    assert timed.spent_s <= preflight.PROBE_S
+def test_a_probe_takes_seconds_and_tells_what_whole_responses_would_take(timed, start_s, token_s):
+    call = timed(start_s, token_s)
+    seconds = preflight._probed(call, 1000)
+    assert call.spent_s <= 2 * preflight.PROBE_S
     assert seconds == pytest.approx(start_s + 1000 * token_s)
-    assert (timed.calls[-1] == 1000) == (start_s + 1000 * token_s < 2)
 
 
-def test_a_probe_of_one_token_that_takes_all_the_time_is_the_last():
-    timed = Timed(start_s=15.0, token_s=0.1)
-    assert preflight._bounded_probe(timed, 1000) >= 15 + 1000 * 0.1  # at most
-    assert timed.calls == [1]
+def test_a_probe_of_one_token_that_takes_all_the_time_is_the_last(timed):
+    call = timed(15.0, 0.1)
+    assert preflight._probed(call, 1000) >= 15 + 1000 * 0.1  # at most
+    assert call.calls == [1]
 
 
 def test_a_probe_loads_the_model_first_and_samples_longer_and_longer_responses(plan, monkeypatch):
@@ -183,7 +179,7 @@ def test_a_probe_loads_the_model_first_and_samples_longer_and_longer_responses(p
         return sample(request)
 
     monkeypatch.setattr(engine, "sample", watched)
-    assert preflight.preflight(long).seconds > 0
+    assert preflight.preflight(long).outlook.seconds > 0
     assert seen == [(1, 1), (16, 1), (16, 4), (16, 16), (16, 64), (16, 100)]
 
 

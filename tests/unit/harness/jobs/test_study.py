@@ -1,7 +1,6 @@
 """Study files: read as the command line would be, written so that they are read the same, faults in one line."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from support.paths import TOY
 from support.refusals import refusal_of
 from support.stores import all_cells, cell_of
 
-from harness.jobs.options import RunConfig
-from harness.jobs.study import read_study, write_study
+from harness.jobs.study import read_study
 
 FAULTS = {
     'n = "x"': "n must be a valid integer, got 'x'",
@@ -56,54 +54,18 @@ def test_values_are_those_of_the_command_line_and_paths_start_at_the_files_folde
     }
 
 
-CONFIG = RunConfig(
-    task="t:a=1,b=é",
-    model="./m",
-    embedder='x:"y\\z"',
-    pool=Path("a b.jsonl"),
-    max_vectors_gb=1e-05,
-    seed=2**40,
-    store=Path("/other/runs"),
-    plugin_files=(Path("p.py"), Path("../q.py")),
-    selectors=("repexp:lam=0.1", "\U0001f600 \x7f\t\n"),
-    grid="sampler=a+b",
-    audit=True,
-    rank_timeout=2.0,
-)
-
-
-def test_a_config_is_the_same_after_writing_and_reading(tmp_path, monkeypatch):
+def test_a_study_names_files_as_seen_from_its_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_study(Path("one.toml"), CONFIG, ("wandb:mode=offline",))
+    Path("deep").mkdir()
+    lines = ("pool = 'a b.jsonl'", "model = './m'", "store = '/other/runs'", "plugin = ['p.py', '../q.py']", "seed = 7")
+    for folder in (Path(), Path("deep")):
+        Path(folder, "one.toml").write_text("\n".join(lines))
     options = read_study(Path("one.toml"))
-    assert options.pop("track") == ("wandb:mode=offline",)
-    assert RunConfig(**options) == CONFIG
-    write_study(Path("two.toml"), RunConfig(task="t", selectors=("a",)))
-    assert Path("two.toml").read_text() == 'task = "t"\nengine = "transformers"\nselector = ["a"]\n'
-
-
-def test_a_study_in_another_folder_names_the_same_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("a b.jsonl").touch()
-    Path("m").mkdir()
-    Path("real", "deep").mkdir(parents=True)
-    Path("link").symlink_to(Path("real", "deep"))
-    Path("real", "b.csv").touch()
-    write_study(Path("link", "one.toml"), replace(CONFIG, data=Path("link/../b.csv")))
-    options = read_study(Path("link", "one.toml"))
-    assert options["pool"].samefile("a b.jsonl")
-    assert options["data"].samefile("real/b.csv")
-    assert Path(options["model"]).samefile("m")
-    assert options["store"] == Path("/other/runs")
-
-
-def test_a_file_that_holds_something_else_is_not_overwritten(written):
-    path = written("# mine\n", "study.toml")
-    assert refusal_of(write_study, path, CONFIG).startswith(f"--save-config {path}: exists and holds something else")
-    assert path.read_text() == "# mine\n"
-    path.unlink()
-    write_study(path, CONFIG)
-    write_study(path, CONFIG)
+    assert (options["pool"], options["model"], options["store"]) == (Path("a b.jsonl"), "./m", Path("/other/runs"))
+    options = read_study(Path("deep", "one.toml"))
+    assert (options["pool"], options["model"]) == (Path("deep/a b.jsonl"), "./deep/m")
+    assert (options["store"], options["seed"]) == (Path("/other/runs"), 7)
+    assert options["plugin_files"] == (Path("deep/p.py"), Path("deep/../q.py"))
 
 
 @pytest.fixture
@@ -132,12 +94,11 @@ def test_a_study_runs_and_options_replace_its_own(harness, study, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_study_holds_a_grid_and_a_saved_one_makes_the_same_cells(harness, study, tmp_path):
+def test_a_study_holds_a_grid_and_makes_the_same_cells_again(harness, study):
     path = study('grid = "selector=spread+shuffle,embedder=hidden-mean+letters"')
-    saved = tmp_path / "saved.toml"
-    first = harness("run", path, "--limit", 2, "--save-config", saved, "--json").rows
+    first = harness("run", path, "--limit", 2, "--json").rows
     assert len(first) == 3
-    again = harness("run", saved, "--json")
+    again = harness("run", path, "--limit", 2, "--json")
     assert again.rows == first
     assert "rankings of spread: reused for 2 of 2 problems" in again.err
 
