@@ -169,13 +169,6 @@ class Task:
         """About how many seconds it takes to measure so many responses to each problem, from a probe; None: unknown."""
         return None
 
-    def outlook(self, problems: Sequence[Problem], n: int) -> str:
-        """Return a line on how long n responses to each problem would take, by arithmetic; "": unknown.
-
-        The harness shows it if weights are missing, so that nothing can be timed.
-        """
-        return ""
-
 
 class Ran(NamedTuple):
     """What running a response gave: its canonical answer, None if it has none, and the CPU seconds of the run."""
@@ -226,8 +219,6 @@ class Ranker(Protocol):
     rank_after  `rank_after(pool, verified, rng)` yields the indices of the whole pool that are not in `verified` (the
                 earlier picks, in their order, at least one), best first: `harness select --verified`. A ranker without
                 it is given only the other responses, as a smaller pool
-    many        how many pools `rank_many(pools, rngs)` takes at once, for a ranker that is then faster: it returns for
-                each pool one iterator per generator of `rngs` (pools, trials), as `rank` yields
     """
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...
@@ -307,16 +298,12 @@ class Engine(Protocol):
     steers    whether it follows samplers that steer decoding themselves (`Steering`)
     states    the kinds of pooled hidden states that it can return
 
-    Optional members; only `seconds` and `score` may load weights:
+    Optional members:
 
     chats     False if the model has no chat template: prompts are then `task.plain(problem)`; default True
     served    True if a server has the models: the task's `default_model` is then not used; default False
-    size      `size()`: about how many parameters the model has (None: unknown), and whether it runs on a GPU: a run
-              that cannot be timed is priced by them
     to_fetch  `to_fetch()`: what would be downloaded, such as "the weights of org/name", "" if nothing; asks no server.
               The user is told what a run takes before that begins
-    seconds   `seconds(prompts, n, sampler)`: about how long n responses to each prompt take in all, if the engine knows
-              that better than a probe of a few responses
     score     `score(prompt, responses, report)`: the log-probabilities of responses that exist already, (n,) float64,
               each the sum over its tokens, for `harness rl eval`; it calls `report(rows)`
     """

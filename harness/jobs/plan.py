@@ -5,6 +5,7 @@ Making a plan changes nothing on the disk.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -26,9 +27,8 @@ from harness.plugin_system.component import Spec, build, parse_spec, require_wei
 from harness.plugin_system.picks import needs, require_selector
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry
-from harness.pools.given import GivenVectors, PoolTask
-from harness.pools.joining import IdTable, Joined, Joiner, remarks
-from harness.pools.reading import Layouts, count_problems, file_digest, other_layout, pool_digest
+from harness.pools.given import GivenVectors
+from harness.pools.reading import IdTable, Joined, Joiner, Layouts, file_digest, pool_digest, remarks
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
 from harness.system.hashing import digest
@@ -283,21 +283,20 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
     responses = Imported(
         pool_digest(joined.path, joined.layouts),
         (context.task.built.pools_as or config.task or "") if context.task else "",
-        digest([READER, split, config.ids and file_digest(config.ids), other_layout(joined.path, joined.layouts)]),
+        digest([READER, split, config.ids and file_digest(config.ids), joined.layouts.in_key(joined.path)]),
         joined,
     )
     index = responses.kept_index(context.store.root)
     if index is None:  # what the file says of each problem; kept beside the pool once it is imported
-        with progress.stage("read", count_problems(joined.path, joined.layouts), "problems", closing=False) as stage:
-            for _ in joined:
-                stage.advance()
+        with progress.waiting(f"reading {joined.path}"):
+            deque(joined, maxlen=0)
         index = joined.index()
     for line in remarks(index):
         progress.say(line)
     entries = only(config.only, index["entries"], itemgetter("id"), f"pool {joined.path}")[: config.limit]
     if not context.task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
-    task: Task = context.task.built if context.task else PoolTask(candidates)
+    task: Task = context.task.built if context.task else Task()
     given = _given(context, entries, isinstance(task, Measured), with_verdicts)
     verdicts: Column | None = None
     if given:

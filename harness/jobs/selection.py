@@ -30,10 +30,9 @@ from harness.contracts import Ranker
 from harness.errors import HarnessError
 from harness.plugin_system.component import parameters, weights_remark
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
-from harness.pools.given import GivenVectors
-from harness.pools.joining import remarks
+from harness.pools.given import GivenVectors, check_verified, read_verified
+from harness.pools.reading import remarks
 from harness.pools.record import PoolRecord, scores_in
-from harness.pools.verified import check_verified, read_verified
 from harness.records import Floats, Pool, Problem, Responses
 from harness.system.progress import Progress
 
