@@ -253,16 +253,14 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
             raise HarnessError("select: verified is a mapping of ids, but one problem is given: give its indices")
         verified = {"problem": verified}
     problems = source if isinstance(source, Mapping) else {"problem": source}
-    names, values = (
-        {str(name): name for name in problems},
-        dict(zip(map(str, problems), problems.values(), strict=True)),
-    )
+    names, before = {str(name): name for name in problems}, _by_id(verified)
     if len(names) < len(problems) or not problems:
         raise HarnessError("select: no problems are given" if not problems else "select: two problems have one id")
+    values = {name: problems[names[name]] for name in names}
     if all(map(_are_texts, values.values())):
         texts = {name: list(each) for name, each in values.items()}
-        return names, Held(texts=texts, verified=_by_id(verified)), {"pool": "texts"}
-    return names, Held(vectors=values, verified=_by_id(verified)), {"embeddings": "vectors"}
+        return names, Held(texts=texts, verified=before), {"pool": "texts"}
+    return names, Held(vectors=values, verified=before), {"embeddings": "vectors"}
 
 
 def _are_texts(values: Any) -> bool:
@@ -276,19 +274,13 @@ def _by_id(verified: Any) -> dict[str, list[Any]] | None:
         return None
     if not isinstance(verified, Mapping):
         raise HarnessError("select: verified must be a mapping of problem ids to indices, or a file of them, here")
-    for indices in verified.values():
+    listed = {}
+    for name, indices in verified.items():
         if not isinstance(indices, Iterable):
             raise HarnessError(f"select: verified must be a list of indices, got {indices!r:.60}")
-    return {str(name): list(_flat(indices)) for name, indices in verified.items()}
-
-
-def _flat(indices: Iterable[Any]) -> Iterator[Any]:
-    """The indices in it and in the lists in it, numbers of arrays as plain ones."""
-    for index in indices:
-        if isinstance(index, (list, tuple, np.ndarray)) and np.ndim(index) > 0:
-            yield from _flat(index)
-        else:
-            yield index.item() if hasattr(index, "item") else index
+        batches = [*map(np.ravel, indices)]
+        listed[str(name)] = np.concatenate(batches).tolist() if batches else []
+    return listed
 
 
 FIELD = {option: name for name, option in OPTION.items()}

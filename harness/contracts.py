@@ -177,28 +177,19 @@ class Ran(NamedTuple):
     cpu_s: float
 
 
-class Measurer(Protocol):
-    """Measures responses; for tasks where measuring is costly and a verdict compares measurements with thresholds."""
-
-    def identity(self) -> Mapping[str, Any]:
-        """All that fixes the measurements: the key under which they are stored."""
-
-    def measure(self, texts: Sequence[str]) -> Sequence[Mapping[str, float]]:
-        """The measurements of each text by name, {} if it has none; equal texts always have equal measurements."""
-
-
 @runtime_checkable
 class Measured(Protocol):
-    """A task that grades in two steps: measure the response, then judge the measurements."""
+    """A task that grades in two steps, as measuring costs much: measure a response, then judge its measurements."""
 
-    def measurer(self) -> Measurer:
-        """The object that measures responses."""
+    def measurer(self) -> Any:
+        """The object that measures responses.
+
+        Its `identity()` is all that fixes the measurements: the key under which they are stored. `measure(texts)` gives
+        those of each text by name, {} if it has none; equal texts always have equal measurements.
+        """
 
     def judge(self, problem: Problem, response: str, measurements: Mapping[str, float]) -> Verdict:
-        """The verdict on a response by its measurements ({}: it has none); pure and cheap.
-
-        The measurements may come from another tool, with an imported pool.
-        """
+        """The verdict by a response's measurements, which may be another tool's ({}: it has none); pure and cheap."""
 
 
 # Selectors.
@@ -273,9 +264,7 @@ class Scorer(Protocol):
 
 
 class Steering(Protocol):
-    """Steers the responses to one prompt, which are sampled one after another.
-
-    `sampler.steering()` returns a new object for each prompt.
+    """Steers the responses to one prompt, which are sampled one after another; `sampler.steering()` makes one a prompt.
 
     adds              whether the logits of the next response are changed at all
     added(states)     (c,) float64, added to the filtered logits of a step's c candidate tokens; states (c, d): the last
@@ -387,11 +376,10 @@ class Executor(Protocol):
 
 
 class Tracker(Protocol):
-    """Sends a run's results to an experiment tracker (`harness run --track`).
+    """Sends a run's results to an experiment tracker (`harness run --track`); called in this order, `row` once a row.
 
-    The methods are called in the order below, `row` once for each row; `table` and `report` not if the run is broken
-    off or has no row. Whatever a tracker raises becomes one line for the user; the harness then calls `finish` and
-    nothing else, and the run goes on.
+    `table` and `report` are not called if the run is broken off or has no row. Whatever a tracker raises becomes one
+    line for the user; the harness then calls `finish` and nothing else, and the run goes on.
     """
 
     def start(self, settings: Mapping[str, Any]) -> None:

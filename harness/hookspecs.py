@@ -1,8 +1,7 @@
 """The hooks by which plugins register components. They serve discovery only: a run calls components directly.
 
-What a component of each kind must offer is in `contracts`. Every hook gets `register(name, factory)`. The factory is a
-callable or, so that listing plugins imports nothing heavy, an importable string "package.module:Class". A plugin is any
-module (or object) with such functions, named in the entry-point group "harness":
+A plugin is any module (or object) with such functions, named in the entry-point group "harness". `contracts` says what
+a component must offer. The factory is a callable or, so that listing plugins imports nothing heavy, a string:
 
     from harness import hookimpl
 
@@ -100,9 +99,9 @@ def register_layouts(register: Register) -> None:
 
 @hookspec
 def register_commands(register: Register) -> None:
-    """register("rl", "my_package.commands:rl_app") or register("pool push", "my_package.commands:push").
+    """register("rl", "my_package.commands:rl_app"), a typer.Typer: a group of commands; or a function: one command.
 
-    A typer.Typer becomes a group of commands, a function one command; in a name of two words the first is an existing
-    group. Only modules named in the entry-point group "harness.commands" are called, so that `harness --help` imports
-    no other plugin. Options that many commands share are in `harness.plugin_system.command_options`.
+    In a name of two words ("pool push") the first is an existing group. Only modules named in the entry-point group
+    "harness.commands" are asked: `harness --help` imports no other plugin. Options that many commands share are in
+    `harness.plugin_system.command_options`.
     """

@@ -260,7 +260,7 @@ class SampleRequest:
     report   `report(rows)` is called with the number of rows just finished
     tokens   `tokens(count)` may be called once a second or so, with the number of tokens just sampled, of unfinished
              rows too, and with 0 when the model is loaded: the harness then shows tokens a second and the time left
-    journals for each prompt a file in which an engine whose responses are paid for may keep them, until the harness has
+    journals for each prompt a file in which an engine may keep responses that are paid for, until the harness has
              stored them and removes it; their folder may hold more to know after a kill. Empty: a probe, keep nothing
     done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while other prompts
              go on: the harness stores them at once. They equal those that `sample` returns in the end, but may lack
@@ -283,12 +283,12 @@ class SampleRequest:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a pool may cost: for engines that pay for tokens (`harness run --max-cost`).
+    """What a pool may cost, all its runs together: for engines that pay for tokens (`harness run --max-cost`).
 
     folder      of the pool, where earlier runs have kept what they spent; it may not exist yet. None: no pool is kept
     prices      a file with the prices of models
-    max_cost    most money, in the currency of the prices; all runs of the pool together
-    max_tokens  the same for tokens, of prompts and responses together
+    max_cost    most money, in the currency of the prices
+    max_tokens  most tokens, of prompts and responses together
     """
 
     folder: Path | None = None

@@ -50,10 +50,7 @@ Layout: TypeAlias = LineLayout | FileLayout
 
 
 def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None = None) -> Iterator[PoolRecord]:
-    """Yield the records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours.
-
-    layouts: None for those of the installed plugins.
-    """
+    """Yield the records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours."""
     empty = True
     try:
         if not path.exists():
@@ -157,21 +154,12 @@ class OwnLayout:
     name, keys = "own", "problem_id, responses"
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line has "problem_id" or "responses"; if the other one is missing, `read` says so."""
+        """Whether a line has one of the two; if the other is missing, `read` says so."""
         return "problem_id" in value or "responses" in value
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """Yield a record for each line; HarnessError for a malformed line, or a problem's second line."""
-        places: dict[str, str] = {}
-        for line in lines:
-            record = _own_record(line)
-            if record.problem_id in places:
-                raise HarnessError(
-                    f"{line.where}: problem_id {record.problem_id!r} stands on {places[record.problem_id]} already: "
-                    "one line a problem"
-                )
-            places[record.problem_id] = line.place
-            yield record
+        """Yield a record for each line; HarnessError for a malformed one."""
+        return map(_own_record, lines)
 
 
 OWN = OwnLayout()
@@ -212,8 +200,8 @@ class Layouts:
     """The layouts of a registry (None: of the installed plugins), built when a file first needs one.
 
     Those of `--plugin` files and other distributions are asked before the built-in ones, so that a parquet file of
-    another tool is not taken for lighteval's; else they are asked in the order of registration. A broken one is left
-    out: `say` gets a line (None: stderr), and the message on an unknown layout names it.
+    another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr),
+    and the message on an unknown layout names it.
     """
 
     def __init__(self, registry: Registry | None = None, say: Say | None = None) -> None:
@@ -330,16 +318,15 @@ class Joined:
         taken: dict[str, str] = {}
         for record in read_pool(self.path, self._index["notes"].append, self.layouts):
             prompt = next(iter(record.prompts), "")
-            own = Problem(record.problem_id, prompt, record.reference)
-            problem, way = self.join(record) if self.join else (own, "")
+            problem: Problem | None = Problem(record.problem_id, prompt, record.reference)
+            problem, way = self.join(record) if self.join else (problem, "")
             if problem is None:
                 self._index["several" if way == SEVERAL else "lost"].append(record.problem_id)
                 continue
             name = storable(problem.id)  # as a cell has it
             if name in taken:
-                raise HarnessError(
-                    f"pool {self.path}: {record.problem_id!r} and {taken[name]!r} both join to problem {problem.id!r}"
-                )
+                two = f"{record.problem_id!r} and {taken[name]!r}"
+                raise HarnessError(f"pool {self.path}: {two} both join to problem {problem.id!r}: one line a problem")
             taken[name] = record.problem_id
             entry = {
                 "id": problem.id,
@@ -386,14 +373,13 @@ def remarks(index: Mapping[str, Any]) -> Iterator[str]:
     ways = Counter(entry["way"] for entry in entries)
     if set(ways) - {"", "id"}:
         yield "pool: joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in WAYS.items() if ways[way])
-    first = [", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "") for names in (lost, several)]
-    if lost:
-        yield f"pool: {len(lost)} of {total} problems join to none of the task's: {first[0]}"
-    if several:
-        yield (
-            f"pool: {len(several)} of {total} problems fit several of the task's and are left out: {first[1]}; a table "
-            "of --ids says which is meant"
-        )
+    for names, what, remedy in (
+        (lost, "join to none of the task's", ""),
+        (several, "fit several of the task's and are left out", "; a table of --ids says which is meant"),
+    ):
+        if names:
+            first = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+            yield f"pool: {len(names)} of {total} problems {what}: {first}{remedy}"
 
 
 class Joiner:
@@ -407,7 +393,7 @@ class Joiner:
         last = _by_prompt((chat[-1]["content"], problem) for chat, problem in chats if chat)
         self.ids = ids
         self.by_id = {problem.id: problem for problem in problems}
-        self.ways: tuple[tuple[str, Callable[[str], list[Problem | None]]], ...] = (
+        self._ways: tuple[tuple[str, Callable[[str], list[Problem | None]]], ...] = (
             ("prompt", lambda text: [raw[text]] if text in raw else []),
             ("rendered", lambda text: [rendered[text]] if text in rendered else []),
             ("within", Within(raw)),
@@ -415,18 +401,13 @@ class Joiner:
         )
 
     def __call__(self, record: PoolRecord) -> tuple[Problem | None, str]:
-        """Return the problem and the way it was found, or None where the line joins to none.
-
-        Beside None stands `SEVERAL`, "--ids" (the table names a problem that the task lacks), or "".
-        """
-        mapped = self.ids.find(record) if self.ids else None
-        if mapped is not None:
+        """Return the problem and the way it was found; None, and `SEVERAL` or another text, where there is none."""
+        if self.ids and (mapped := self.ids.find(record)) is not None:
             return self.by_id.get(mapped), "--ids"
-        for name in record.ids:
-            if name in self.by_id:
-                return self.by_id[name], "id"
+        if known := [name for name in record.ids if name in self.by_id]:
+            return self.by_id[known[0]], "id"
         prompts = [_squeezed(prompt) for prompt in record.prompts]
-        for way, find in self.ways:
+        for way, find in self._ways:
             for fits in map(find, prompts):
                 if fits:
                     return (fits[0], way) if len(fits) == 1 and fits[0] else (None, SEVERAL)
@@ -434,11 +415,7 @@ class Joiner:
 
 
 class Within:
-    """Find the problem whose prompt is contained in a longer text.
-
-    Prompts are indexed by their first 20 characters, and every position of the text is looked up. A text of 1,500
-    characters takes about 0.3 ms with 5,000 prompts.
-    """
+    """Find the problem whose prompt is contained in a longer text, of which every position is looked up in an index."""
 
     def __init__(self, prompts: Prompts) -> None:
         self.starts: dict[str, list[tuple[str, Problem | None]]] = {}
@@ -474,10 +451,10 @@ def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
     for prompt, problem in pairs:
         squeezed = _squeezed(prompt)
         first = known.get(squeezed, problem)
-        alike = first is problem or (
-            first and repr((first.reference, first.meta)) == repr((problem.reference, problem.meta))
+        same = first is problem or (
+            first and repr([first.reference, first.meta]) == repr([problem.reference, problem.meta])
         )
-        known[squeezed] = first if alike else None
+        known[squeezed] = first if same else None
     return known
 
 

@@ -107,5 +107,3 @@ def test_scores_are_a_list_or_lists_by_name_and_null_where_unknown(written):
 
 def test_a_malformed_line_is_refused_with_its_place_and_fault(written):
     assert not wrongly_refused(OWN_LINES, lambda line: list(read_pool(written([line]))))
-    doubled = json.dumps([OWN, OWN])
-    assert "entry 2: problem_id 'a' stands on entry 1 already" in pool_refusal(written(doubled, "pool.json"))
