@@ -48,9 +48,10 @@ class GivenVectors:
     An array of no id, in a `.npy` or a table without problem_id, has the file's name without its suffix; it is that of
     a pool's only problem.
 
-    `names`: those of the arrays, in the file's order. `lines`: problem id -> its id in the pool file, by which an array
-    may be named too. `max_gb`: the most memory for one array. `held`: arrays in memory in place of the file's, also
-    sparse ones of scipy; `path` is then only their name.
+    names   those of the arrays, in the file's order
+    lines   problem id -> its id in the pool file, by which an array may be named too
+    max_gb  the most memory for one array
+    held    arrays in memory in place of the file's, also sparse ones of scipy; `path` is then only their name
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class GivenVectors:
 
         n  how many rows it must have; None: any number
 
-        Values beyond 1e15 are refused too: float32 ends at 3e38, and selectors sum squares.
+        Values beyond 1e15 are refused: float32 ends at 3e38, and selectors sum squares.
         """
         where, name = f"{self.where}: {problem_id!r}", problem_id
         if name not in self.names:
@@ -107,13 +108,11 @@ class GivenVectors:
             expected = "n" if n is None else n
             raise HarnessError(f"{where} has shape {array.shape}, expected ({expected}, d): one row a response")
         largest = _largest(array)
-        if len(bad := np.flatnonzero(~np.isfinite(largest))):
+        if len(bad := np.flatnonzero(~(largest <= LARGEST))):  # NaN too
             raise HarnessError(
-                f"{where} must hold finite numbers, got NaN or inf in {len(bad)} of {len(largest)} rows, row {bad[0]} "
-                "the first"
+                f"{where} must hold finite numbers up to {LARGEST:g}, got {largest[bad[0]]:.3g} in {len(bad)} of "
+                f"{len(largest)} rows, row {bad[0]} the first"
             )
-        if (most := float(largest.max(initial=0))) > LARGEST:
-            raise HarnessError(f"{where} holds {most:.3g}: float32 vectors must stay within {LARGEST:g}, scale them")
         return np.asarray(array, np.float32) if isinstance(array, np.ndarray) else array.tocsr().astype(np.float32)
 
     def _check_size(self, size: int, where: str) -> None:
@@ -300,8 +299,8 @@ def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
     """
     verified: dict[str, list[int]] = {}
     for line in read_lines(path, "verified"):
-        indices = line.value.get("indices", line.value.get("order", line))
-        if "problem_id" not in line.value or indices is line:
+        indices = line.value.get("indices", line.value.get("order"))
+        if "problem_id" not in line.value or indices is None:
             keys = ", ".join(map(repr, line.value)) or "none"
             raise HarnessError(
                 f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}'
