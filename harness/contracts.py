@@ -55,8 +55,6 @@ class Task:
                      it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
     chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
                      problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
-    runs_answers     whether answers cost a run of each response (`run_answers`): they are then kept in the store, and
-                     tables show the cost
 
     Optional members:
 
@@ -147,7 +145,7 @@ class Task:
 
     @property
     def runs_answers(self) -> bool:
-        """Whether `run_answers` is asked for answers, with the task's present parameters."""
+        """Whether answers cost a run of each response, with the task's present parameters; tables show the cost."""
         return False
 
     def run_answers(self, problem: Problem, responses: Sequence[str]) -> Sequence[Ran | None]:
