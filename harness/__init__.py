@@ -6,10 +6,10 @@
 from importlib import import_module
 from typing import Any
 
+from .contracts import Task
 from .errors import HarnessError
 from .hookspecs import hookimpl
 from .records import Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
-from .task import Task
 
 __version__ = "0.2.0"
 

@@ -4,7 +4,8 @@
     results.to_pandas()
 
 They call the functions that the command line calls, take its options as keywords, and write to the same store. A
-mistake is a `HarnessError` of one line. Messages on the way go to stderr; `quiet=True` leaves them out.
+mistake is a `HarnessError` of one line. Messages on the way go to stderr; `quiet=True` leaves them out, and `yes=True`
+begins work of an hour or more without asking.
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ class Results(Sequence[Row]):
 
     rows      a `Row` for each selector (and embedder, model, ...): its fields are those of `harness run --json`
     failures  what has no row -> the reason, one line
-    store     the folder in which a run kept all that it made; None for results that were read
-    boards    the leaderboards that were read; () for a run
-    faults    why files that were read are not counted, one line each
+    store     the folder in which a run kept all that it made
+    boards    the leaderboards that were read, and `faults`, why files that were read are not counted, one line each
     """
 
     rows: Sequence[Row]
@@ -116,16 +116,12 @@ def run(
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls? What `harness run` does.
 
     selectors  specs ("repexp:lam=0.1") and objects of your own with `rank(pool, rng)` or `select(pool, k, rng)`, which
-               rank in this process; the class's file is in their keys, and a class of a notebook is ranked anew in
-               each call
+               rank in this process; the class's file is in their keys, and a class of a notebook is ranked in each call
     preset     options that the task names, e.g. "quick"; options that you give stay
-    yes        begin what takes an hour or more without asking
-    quiet      print nothing
     options    any field of `RunConfig` (an option of `harness run`, with underscores): task, model, pool, n, limit, ...
 
-    Return a `Results` with a row for each selector that did not fail. What is in the store is not made again, and what
-    is finished is kept, so that an interrupted run goes on. HarnessError if the run cannot be carried out, or is long
-    and there is no terminal to ask at.
+    Return a `Results` with a row for each selector that did not fail. What is in the store is not made again.
+    HarnessError if the run cannot be carried out, or is long and there is no terminal to ask at.
     """
     specs = [selectors] if isinstance(selectors, (str, type)) or not isinstance(selectors, Sequence) else selectors
     with _python_words(), registered(specs) as names, _guarded_main():
@@ -164,12 +160,9 @@ def select(
     selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
     verified  indices of responses that are not offered again, or a list of such batches; for several problems a
               mapping of ids to them
-    scores    a number for each response, as selectors by score read; or several by name; for several problems a mapping
-              of ids to them
-    yes       begin what takes an hour or more without asking
-    quiet     print nothing
-    options   any other field of `SelectConfig` (an option of `harness select`, with underscores): embedder, model,
-              task, seed, dim, centre, embeddings, ...
+    scores    a number for each response, or several by name, for selectors by score; for several problems a mapping of
+              ids to them
+    options   any other field of `SelectConfig` (an option of `harness select`, with underscores): embedder, seed, ...
 
     Return k indices (k,) from 0, best first (in no order from a subset method); for a mapping or a path a dict of the
     problems' ids to them. HarnessError if a problem has fewer than k responses left, or a value is not finite.
@@ -212,8 +205,7 @@ def verify(
     selector  a spec, or an object of your own
     budget    the most calls in all, those in the journal included
     journal   the file in which every outcome is written down; the same call goes on from it
-    options   any other field of `VerifyConfig` (an option of `harness verify`, with underscores): until, threshold,
-              top, budget_per_problem, workers, ...
+    options   any other field of `VerifyConfig` (an option of `harness verify`, with underscores): until, workers, ...
 
     Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
     random, ... HarnessError if it cannot be carried out, or if five calls in a row raise.
@@ -256,19 +248,19 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
         if isinstance(verified, (str, Path)):
             return {}, Held(), {**place, "verified": verified}
         return {}, Held(verified=_by_id(verified)), place
-    problems = source if isinstance(source, Mapping) else {"problem": source}
     if verified is not None and not isinstance(source, Mapping):
         if isinstance(verified, Mapping):
             raise HarnessError("select: verified is a mapping of ids, but one problem is given: give its indices")
         verified = {"problem": verified}
-    names, values = {str(name): name for name in problems}, list(problems.values())
+    problems = source if isinstance(source, Mapping) else {"problem": source}
+    names, before = {str(name): name for name in problems}, _by_id(verified)
     if len(names) < len(problems) or not problems:
         raise HarnessError("select: no problems are given" if not problems else "select: two problems have one id")
-    if all(map(_are_texts, values)):
-        texts = dict(zip(names, map(list, values), strict=True))
-        return names, Held(texts=texts, verified=_by_id(verified)), {"pool": "texts"}
-    vectors = dict(zip(names, values, strict=True))
-    return names, Held(vectors=vectors, verified=_by_id(verified)), {"embeddings": "vectors"}
+    values = {name: problems[names[name]] for name in names}
+    if all(map(_are_texts, values.values())):
+        texts = {name: list(each) for name, each in values.items()}
+        return names, Held(texts=texts, verified=before), {"pool": "texts"}
+    return names, Held(vectors=values, verified=before), {"embeddings": "vectors"}
 
 
 def _are_texts(values: Any) -> bool:
@@ -277,7 +269,7 @@ def _are_texts(values: Any) -> bool:
 
 
 def _by_id(verified: Any) -> dict[str, list[Any]] | None:
-    """Problem id -> indices, numbers of arrays as plain ones."""
+    """Problem id -> indices, of one batch or of a list of batches."""
     if verified is None:
         return None
     if not isinstance(verified, Mapping):
@@ -286,40 +278,28 @@ def _by_id(verified: Any) -> dict[str, list[Any]] | None:
     for name, indices in verified.items():
         if not isinstance(indices, Iterable):
             raise HarnessError(f"select: verified must be a list of indices, got {indices!r:.60}")
-        listed[str(name)] = list(_flat(indices))
+        batches = [*map(np.ravel, indices)]
+        listed[str(name)] = np.concatenate(batches).tolist() if batches else []
     return listed
 
 
-def _flat(indices: Iterable[Any]) -> Iterator[Any]:
-    """The indices of one batch, or of a list of batches; numbers of arrays as plain ones."""
-    for index in indices:
-        if isinstance(index, (list, tuple, np.ndarray)) and np.ndim(index) > 0:
-            yield from _flat(index)
-        else:
-            yield index.item() if hasattr(index, "item") else index
-
-
 FIELD = {option: name for name, option in OPTION.items()}
-FLAGS = {name for name, value in RunConfig.__dataclass_fields__.items() if value.default is False} | {"yes"}
 
 
 @contextmanager
 def _python_words() -> Iterator[None]:
-    """Name options as keywords in the messages of errors: `--max-tokens` is `max_tokens`, `--yes` is `yes=True`."""
-
-    def listed(selectors: re.Match[str]) -> str:
-        return f"selectors={json.dumps(selectors[0].split()[1::2])}"
+    """Name options as keywords in the messages of errors: `--max-tokens` is `max_tokens`."""
 
     def keyword(option: re.Match[str]) -> str:
-        name = (option[1] or "k").replace("-", "_")
-        name = FIELD.get(name, name)
-        return f"{name}=True" if name in FLAGS else name
+        name = (option[1] or option[2]).replace("-", "_")
+        return FIELD.get(name, name)
 
     try:
         yield
     except HarnessError as failure:
-        text = re.sub(r"--selector \S+( --selector \S+)+", listed, str(failure))
-        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", keyword, text),)
+        selectors, option = r"--selector \S+(?: --selector \S+)+", r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-(k)(?= )"
+        text = re.sub(selectors, lambda several: f"selectors={json.dumps(several[0].split()[1::2])}", str(failure))
+        failure.args = (re.sub(option, keyword, text),)
         raise
 
 

@@ -1,39 +1,193 @@
-"""The protocols that plugins implement, one or more for each kind. Duck typing: nothing has to inherit.
+"""What plugins implement, one class for each kind. Duck typing: nothing has to inherit, but for tasks.
 
-Each kind has one protocol with the members that every plugin of the kind has. Each optional ability is a further
-protocol, which the harness checks by `isinstance(component, RanksMany)` and so on. Tasks: `harness.task`; trainers and
-bonuses: `harness.training`; layouts of pool files: `harness.pools.record`.
+The members of a class below are those that every plugin of the kind has. Its docstring lists the optional ones, which
+the harness asks for by name. Any component may also have
+
+identity()  all that fixes its results besides its parameters, as JSON (weights, revision, dtype): part of the key
+libraries   import names of libraries that do not come with the harness, as a class attribute. It imports them when it
+            uses them; a run names all that are missing before it begins
+weights()   the `Weights` of the models that it uses; a run shows them once, with their licences
 
 A component keeps the arguments of its constructor as fields of a (frozen) dataclass. They are its parameters: read from
-the command line (`repexp:lam=0.1`), recorded with every result, part of the key.
+the command line (`repexp:lam=0.1`), recorded with every result, part of the key. Trainers and bonuses:
+`harness_plugins.rl.training`; layouts of pool files: `harness.pools.record`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from .records import Floats, Limits, Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Weights
-from .task import AnswersByRunning as AnswersByRunning
-from .task import Audited as Audited
-from .task import Measured as Measured
-from .task import Measurer as Measurer
-from .task import Ran as Ran
-from .task import Task as Task
-from .task import Trainable as Trainable
-from .training import Bonus as Bonus
-from .training import Trainer as Trainer
+from .records import Floats, Limits, Message, Outcome, Pool, Problem, Responses, SampleRequest, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
 
     Tensor = Any  # torch's, which the core does not import
 
-
 T = TypeVar("T")
 R = TypeVar("R")
 Report = Callable[[int], None]  # called with the number of units just done
+
+
+# Tasks.
+
+
+class Task:
+    """The base class of tasks, with a default for nearly every member; a task overrides what differs.
+
+    n, max_tokens    small settings for daily use
+    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split", and
+                     "task": the parameters that the task itself takes under `--paper` and in RL: {"fallback": "no"}
+    grader           version of `verify` and `answer`; part of the verdicts' key
+    owner            who owns the problems' texts, if nobody may pass them on; `pool push --prompts` then refuses them
+    default_model    the model used if the user names none; None = the engine's default
+    defaults         options of `harness run` used if the user does not give them: {"engine": ..., "embedder": ...}
+    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}; every task
+                     has `quick`, which takes minutes: few problems, few and short responses
+    sizes            split -> number of problems, where it is fixed: a run is priced by it before any data is there
+    pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
+    verdicts_as      the name under which the verdicts that all pools share are stored, for a task whose parameters
+                     change answers only
+    reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
+                     then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
+                     it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
+    chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
+                     problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
+
+    Optional members:
+
+    audit            `audit(problem, response)`: the verdict of a second, stricter grader, for `--audit` and `--reward
+                     strict`; None if it cannot judge this response
+    rl               for a task that RL trains on: {"train": split, "dev": split, "test": split}; "reward": "strict" if
+                     `audit` gives the reward; only what differs from the paper: "settings" (fields of `Settings`) and
+                     "bonus" ({name: {parameter: value}})
+    measurer, judge  for costly measurements that verdicts compare with thresholds: see `Measured`
+    """
+
+    n: ClassVar[int] = 64
+    max_tokens: ClassVar[int] = 512
+    paper: ClassVar[Mapping[str, Any]] = {}
+    splits: ClassVar[Sequence[str]] = ("test",)
+    grader: ClassVar[str] = "1"
+    owner: ClassVar[str | None] = None
+    default_model: ClassVar[str | None] = None
+    defaults: ClassVar[Mapping[str, str]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "quick": {"limit": 10, "n": 16, "max_tokens": 256, "selector": ["repexp", "uniform", "facility-location"]}
+    }
+    sizes: ClassVar[Mapping[str, int]] = {}
+    pools_as: ClassVar[str | None] = None
+    verdicts_as: ClassVar[str | None] = None
+    reads_finish: ClassVar[bool] = False
+    chance_gradings: ClassVar[int] = 0
+
+    @property
+    def revision(self) -> str:
+        """What fixes the problems: a hub revision, a file's hash, or a version number that you raise."""
+        return "1"
+
+    def problems(self, split: str) -> Iterable[Problem]:
+        """The problems of a split, in a fixed order."""
+        raise NotImplementedError
+
+    def default_split(self, model: str) -> tuple[str, str]:
+        """Return the split that a model is tested on, and a remark for the user or "".
+
+        model  the engine's name for the model; "" if it is not known, e.g. for a pool file
+        """
+        return "test", ""
+
+    def check(self, unsafe_exec: bool = False) -> str:
+        """Raise HarnessError unless this machine can grade; return a remark for the user ("sandbox: bwrap"), or "".
+
+        Called before the first token is sampled. `unsafe_exec`: the user allows graders to run responses as code
+        without a sandbox.
+        """
+        return ""
+
+    def conditions(self) -> Mapping[str, str]:
+        """The conditions of grading on this machine, recorded with verdicts but in no key: {"sandbox": "bwrap"}."""
+        return {}
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """The problem as a chat."""
+        return [{"role": "user", "content": problem.prompt}]
+
+    def plain(self, problem: Problem) -> str:
+        """The problem as text to be continued, for base models: those without a chat template."""
+        return "\n".join(message["content"] for message in self.messages(problem))
+
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Grade one response; pure: same input, same verdict."""
+        raise NotImplementedError
+
+    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
+        """Grade many responses to one problem; override it if the grader is faster in batches."""
+        return [self.verify(problem, response) for response in responses]
+
+    def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
+        """Return a text that fixes the verdict: of equal keys, in all pools of a store, only one is graded.
+
+        None (the default): every response is graded, for tasks whose grading costs less than the look-up. `answer` is
+        what `self.answer` returned for the response.
+        """
+        return None
+
+    def answer(self, problem: Problem, response: str) -> str | None:
+        """The canonical final answer, extracted, not graded; None if there is none."""
+        return None
+
+    def answers(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
+        """The answers of many responses to one problem; override it if the extraction is faster in batches."""
+        return [self.answer(problem, response) for response in responses]
+
+    @property
+    def runs_answers(self) -> bool:
+        """Whether answers cost a run of each response, with the task's present parameters; tables show the cost."""
+        return False
+
+    def run_answers(self, problem: Problem, responses: Sequence[str]) -> Sequence[Ran | None]:
+        """Run each response, without any expected output; None for a fault of ours, after which it is run again.
+
+        Equal programs may run once: the cost then stands with the first of them, and the others have 0.
+        """
+        raise NotImplementedError
+
+    # Defaults of a task that is `Measured`.
+
+    measured_together: ClassVar[int] = 64  # after how many responses their measurements are stored
+
+    def measurable(self, problem: Problem, responses: Sequence[str]) -> Sequence[str]:
+        """The responses that have to be measured: all but those whose verdict needs no measurement."""
+        return responses
+
+    def seconds(self, counts: Sequence[tuple[Problem, int]]) -> float | None:
+        """About how many seconds it takes to measure so many responses to each problem, from a probe; None: unknown."""
+        return None
+
+
+class Ran(NamedTuple):
+    """What running a response gave: its canonical answer, None if it has none, and the CPU seconds of the run."""
+
+    answer: str | None
+    cpu_s: float
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A task that grades in two steps, as measuring costs much: measure a response, then judge its measurements."""
+
+    def measurer(self) -> Any:
+        """The object that measures responses.
+
+        Its `identity()` is all that fixes the measurements: the key under which they are stored. `measure(texts)` gives
+        those of each text by name, {} if it has none; equal texts always have equal measurements.
+        """
+
+    def judge(self, problem: Problem, response: str, measurements: Mapping[str, float]) -> Verdict:
+        """The verdict by a response's measurements, which may be another tool's ({}: it has none); pure and cheap."""
 
 
 # Selectors.
@@ -43,14 +197,17 @@ Report = Callable[[int], None]  # called with the number of units just done
 class Ranker(Protocol):
     """A selector that ranks: yields distinct indices of the pool, best first.
 
-    The harness stops at the first correct response. These members are optional:
+    The harness stops at the first correct response. Optional members:
 
-    needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs",
-            "scores"
-    reads   for `harness select`: which of "texts" (with their lengths) and "answers" it cannot do without, e.g.
-            `("answers",)`; "order": it uses the order in which the responses were sampled
-    bonus   the name, in two words, of the bonus by which it picks, and `bonuses(h)`: the bonus of each of the picked
-            responses given the earlier ones, (m,), from their vectors h (m, d); `harness report` shows them
+    needs       the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs",
+                "scores"
+    reads       for `harness select`: which of "texts" (with their lengths) and "answers" it cannot do without, e.g.
+                `("answers",)`; "order": it uses the order in which the responses were sampled
+    bonus       the name, in two words, of the bonus by which it picks, and `bonuses(h)`: the bonus of each picked
+                response given the earlier ones, (m,), from their vectors h (m, d); `harness report` shows them
+    rank_after  `rank_after(pool, verified, rng)` yields the indices of the whole pool that are not in `verified` (the
+                earlier picks, in their order, at least one), best first: `harness select --verified`. A ranker without
+                it is given only the other responses, as a smaller pool
     """
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...
@@ -64,35 +221,6 @@ class SubsetSelector(Protocol):
 
 
 Selector = Ranker | SubsetSelector
-
-
-@runtime_checkable
-class RanksMany(Protocol):
-    """A ranker that is faster if it ranks several pools together, on a GPU for example.
-
-    many   how many pools to give it at once
-    """
-
-    many: int
-
-    def rank_many(
-        self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
-    ) -> Iterable[Sequence[Iterator[int]]]:
-        """Return for each pool one iterator per generator of `rngs`, as `rank` yields: (pools, trials) of them."""
-
-
-@runtime_checkable
-class RanksAfter(Protocol):
-    """A ranker that takes into account which responses are verified already (`harness select --verified`).
-
-    A ranker without this method is given only the other responses, as a smaller pool.
-    """
-
-    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Yield the indices not in `verified`, best first.
-
-        `pool` is the whole pool; `verified` has at least one index, each once, in the order picked.
-        """
 
 
 @runtime_checkable
@@ -111,32 +239,7 @@ class LearnsFromOutcomes(Protocol):
         """
 
 
-# Embedders and engines.
-
-
-@runtime_checkable
-class Identified(Protocol):
-    """A component that has its own model."""
-
-    def identity(self) -> Mapping[str, Any]:
-        """All that fixes its results besides its parameters (weights, revision, dtype): part of the key."""
-
-
-@runtime_checkable
-class NeedsLibraries(Protocol):
-    """A component that needs libraries which do not come with the harness; it imports them when it uses them.
-
-    libraries   their import names, as a class attribute. A run names all that are missing before it begins
-    """
-
-    libraries: Sequence[str]
-
-
-@runtime_checkable
-class NamesWeights(Protocol):
-    """A component that uses a model's weights; the harness shows them once a run, with their licences."""
-
-    def weights(self) -> Sequence[Weights]: ...
+# Embedders, scorers and engines.
 
 
 class Embedder(Protocol):
@@ -155,16 +258,11 @@ class Scorer(Protocol):
     """Gives responses a score without verifying them: a reward model, a judge. Its name is that of its scores."""
 
     def score(self, problem: Problem, prompt: Sequence[Message], texts: Sequence[str]) -> Any:
-        """Return n numbers, the larger the better; NaN for a response that it cannot score.
-
-        prompt  the chat that the responses answer
-        """
+        """Return n numbers, the larger the better, NaN where it has none; `prompt` is the chat that texts answer."""
 
 
 class Steering(Protocol):
-    """Steers the responses to one prompt, which are sampled one after another.
-
-    `sampler.steering()` returns a new object for each prompt.
+    """Steers the responses to one prompt, which are sampled one after another; `sampler.steering()` makes one a prompt.
 
     adds              whether the logits of the next response are changed at all
     added(states)     (c,) float64, added to the filtered logits of a step's c candidate tokens; states (c, d): the last
@@ -183,11 +281,18 @@ class Steering(Protocol):
 class Engine(Protocol):
     """Samples responses from a model. Built as `factory(model=..., **parameters)`; `model` None: its default model.
 
-    name        the model's name as tables show it
-    steers      whether it follows samplers that steer decoding themselves (`Steering`)
-    states      the kinds of pooled hidden states that it can return
-    chats       False if the model has no chat template: prompts are then `task.plain(problem)` (optional; default True)
-    served      True if a server has the models: the task's `default_model` is then not used (optional; default False)
+    name      the model's name as tables show it
+    steers    whether it follows samplers that steer decoding themselves (`Steering`)
+    states    the kinds of pooled hidden states that it can return
+
+    Optional members:
+
+    chats     False if the model has no chat template: prompts are then `task.plain(problem)`; default True
+    served    True if a server has the models: the task's `default_model` is then not used; default False
+    to_fetch  `to_fetch()`: what would be downloaded, such as "the weights of org/name", "" if nothing; asks no server.
+              The user is told what a run takes before that begins
+    score     `score(prompt, responses, report)`: the log-probabilities of responses that exist already, (n,) float64,
+              each the sum over its tokens, for `harness rl eval`; it calls `report(rows)`
     """
 
     name: str
@@ -215,25 +320,13 @@ class Engine(Protocol):
         """
 
     def encode(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        states: Sequence[str],
-        report: Callable[[int], None] = lambda rows: None,
+        self, prompt: Sequence[Message], responses: Responses, states: Sequence[str], report: Report = lambda rows: None
     ) -> dict[str, Floats]:
         """Compute the pooled hidden states of responses that exist already: kind of state -> (n, d) float32.
 
         They are those that `sample` would return. If `token_ids` is None the text is tokenized, and the end-of-sequence
         token added if `finish` is "stop". `report(rows)` is called with the number of responses just done.
         """
-
-
-@runtime_checkable
-class EstimatesTime(Protocol):
-    """An engine that estimates its time itself, better than the harness does from a probe of a few responses."""
-
-    def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
-        """Return about how many seconds it takes in all to sample n responses to each prompt, from a short probe."""
 
 
 @runtime_checkable
@@ -259,34 +352,7 @@ class Charges(Protocol):
         """One line about all that was used for the pool; "" if nothing was."""
 
 
-@runtime_checkable
-class KnowsItsSize(Protocol):
-    """An engine that tells its model's size without loading weights, to price a run that cannot be timed."""
-
-    def size(self) -> tuple[float | None, bool]:
-        """About how many parameters the model has (None: unknown), and whether it runs on a GPU."""
-
-
-@runtime_checkable
-class Fetches(Protocol):
-    """An engine whose model may have to be downloaded; the user is told what a run takes before that begins."""
-
-    def to_fetch(self) -> str:
-        """What would be downloaded, such as "the weights of org/name"; "" if all is here. Asks no server."""
-
-
-@runtime_checkable
-class ScoresResponses(Protocol):
-    """An engine that computes the log-probability of responses that exist already; `harness rl eval` needs it."""
-
-    def score(self, prompt: Sequence[Message], responses: Responses, report: Callable[[int], None]) -> Floats:
-        """Return the log-probabilities, (n,) float64: for each response the sum over its tokens.
-
-        `report(rows)` is called with the number of responses just done.
-        """
-
-
-# Executors.
+# Executors and trackers.
 
 
 class Executor(Protocol):
@@ -307,15 +373,11 @@ class Executor(Protocol):
         """
 
 
-# Trackers and figures.
-
-
 class Tracker(Protocol):
-    """Sends a run's results to an experiment tracker (`harness run --track`).
+    """Sends a run's results to an experiment tracker (`harness run --track`); called in this order, `row` once a row.
 
-    The methods are called in the order below, `row` once for each row; `table` and `report` not if the run is broken
-    off or has no row. Whatever a tracker raises becomes one line for the user; the harness then calls `finish` and
-    nothing else, and the run goes on.
+    `table` and `report` are not called if the run is broken off or has no row. Whatever a tracker raises becomes one
+    line for the user; the harness then calls `finish` and nothing else, and the run goes on.
     """
 
     def start(self, settings: Mapping[str, Any]) -> None:
@@ -331,17 +393,4 @@ class Tracker(Protocol):
         """The report of the run, one HTML file."""
 
     def finish(self, failed: bool) -> None:
-        """The run is over; called exactly once, also if `start` raised.
-
-        failed  the run was broken off, or this tracker raised; a selector that fails does not break off the run
-        """
-
-
-class Plot(Protocol):
-    """A figure of `harness plot`; the first line of its docstring says what it shows."""
-
-    def rows(self, request: Any) -> list[dict[str, Any]]:
-        """The plotted data as a flat table, from the cells in `request.folders`; `request` has all options."""
-
-    def draw(self, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """A matplotlib Figure, made from that table and from nothing else."""
+        """The run is over (`failed`: broken off, or this tracker raised); called once, also if `start` raised."""

@@ -11,11 +11,7 @@ from pathlib import Path
 
 
 class HarnessError(Exception):
-    """A mistake that the user can fix: who, what, got, and what to do, in one line.
-
-    It is always one line, whatever names and texts of files it quotes: line ends become blanks, characters that a
-    terminal would obey or that no file can hold are escaped, and the middle of a very long text is left out.
-    """
+    """A mistake that the user can fix: who, what, got, and what to do, in one line whatever it quotes."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
@@ -25,17 +21,14 @@ class HarnessError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-LONGEST = 4_000  # characters
-
-
 def one_line(text: str) -> str:
-    """Return the text as one printable line, cut to at most `LONGEST` characters.
+    """The text as one printable line: line ends become blanks, characters that a terminal would obey are escaped.
 
-    Characters that cannot be printed are escaped after the cut, which may make the line longer again.
+    The middle of a text of more than 4,000 characters is left out.
     """
     joined = " ".join(line.strip() for line in text.splitlines())
-    if len(joined) > LONGEST:
-        joined = f"{joined[: LONGEST - 1000]} ... {joined[-900:]}"
+    if len(joined) > 4_000:
+        joined = f"{joined[:3_000]} ... {joined[-900:]}"
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in joined)
 
 
@@ -59,8 +52,7 @@ class Escaped(Exception):
 def contained() -> Iterator[None]:
     """Turn what a plugin raises inside, if it is no `Exception`, into `Escaped`: only a row fails, the run goes on.
 
-    Ctrl-C stays KeyboardInterrupt. Do not put a `yield` inside: the GeneratorExit that ends a generator would be
-    turned too.
+    Ctrl-C stays KeyboardInterrupt. Put no `yield` inside: the GeneratorExit that ends a generator would be turned too.
     """
     try:
         yield
@@ -71,10 +63,9 @@ def contained() -> Iterator[None]:
 
 
 def error_text(failure: BaseException) -> str:
-    """Return a HarnessError's own line, or for any other exception `raised TYPE: MESSAGE (FILE.py:LINE)`.
+    """A HarnessError's own line, or for any other exception `raised TYPE: MESSAGE (FILE.py:LINE)`.
 
-    For `Escaped` that is its cause's. The message is cut to 500 characters. The line is the innermost one outside the
-    harness and installed libraries, where there is one: the plugin's own.
+    The line is the innermost one outside the harness and installed libraries, where there is one: the plugin's own.
     """
     if isinstance(failure, HarnessError):
         return str(failure)

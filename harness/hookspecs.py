@@ -1,8 +1,7 @@
 """The hooks by which plugins register components. They serve discovery only: a run calls components directly.
 
-What a component of each kind must offer is in `contracts`. Every hook gets `register(name, factory)`. The factory is a
-callable or, so that listing plugins imports nothing heavy, an importable string "package.module:Class". A plugin is any
-module (or object) with such functions, named in the entry-point group "harness":
+A plugin is any module (or object) with such functions, named in the entry-point group "harness". `contracts` says what
+a component must offer. The factory is a callable or, so that listing plugins imports nothing heavy, a string:
 
     from harness import hookimpl
 
@@ -14,7 +13,7 @@ module (or object) with such functions, named in the entry-point group "harness"
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pluggy
 
@@ -22,10 +21,7 @@ hookspec = pluggy.HookspecMarker("harness")
 hookimpl = pluggy.HookimplMarker("harness")
 
 
-class Register(Protocol):
-    """`register(name, factory)`; see the module's docstring."""
-
-    def __call__(self, name: str, factory: str | Callable[..., Any]) -> None: ...
+Register: TypeAlias = Callable[[str, str | Callable[..., Any]], None]  # register(name, factory)
 
 
 @hookspec
@@ -79,29 +75,20 @@ def register_bonuses(register: Register) -> None:
 
 
 @hookspec
-def register_papers(register: Register) -> None:
-    """register("repexp-2025", "my_package.table:repexp_2025"): a `harness.paper.Paper`, whose rows are priced."""
-
-
-@hookspec
-def register_pricers(register: Register) -> None:
-    """register("paper", "my_package.cost:price"): what `harness run --paper --dry-run` calls without selectors.
-
-    `price(options, progress, as_json)` prints what the paper's table costs; `options` are those of `harness run`.
-    """
-
-
-@hookspec
 def register_plots(register: Register) -> None:
-    """register("scatter", "my_package.scatter:Scatter"): a figure of `harness plot`, a table and its drawing."""
+    """register("scatter", "my_package.scatter:Scatter"): a figure of `harness plot`; its docstring says what it shows.
+
+    `rows(request)` returns the plotted data, a list of flat dicts, from the cells in `request.folders`; `draw(rows)` a
+    matplotlib Figure, made from that table and from nothing else. `request` has all options of the command.
+    """
 
 
 @hookspec
 def register_reports(register: Register) -> None:
     """register("html", "my_package.page:write_report"): writes a page about some cells and returns its path.
 
-    Called as `write_report(store, keys, out, plugin_files, progress)`. No keys: the newest cell and all that can be
-    compared with it; out None: a path in the store.
+    `write_report(store, keys, out, plugin_files, progress)`; no keys: the newest cell and all that can be compared with
+    it; out None: a path in the store.
     """
 
 
@@ -112,9 +99,9 @@ def register_layouts(register: Register) -> None:
 
 @hookspec
 def register_commands(register: Register) -> None:
-    """register("rl", "my_package.commands:rl_app") or register("pool push", "my_package.commands:push").
+    """register("rl", "my_package.commands:rl_app"), a typer.Typer: a group of commands; or a function: one command.
 
-    A typer.Typer becomes a group of commands, a function one command; in a name of two words the first is an existing
-    group. Only modules named in the entry-point group "harness.commands" are called, so that `harness --help` imports
-    no other plugin. Options that many commands share are in `harness.plugin_system.command_options`.
+    In a name of two words ("pool push") the first is an existing group. Only modules named in the entry-point group
+    "harness.commands" are asked: `harness --help` imports no other plugin. Options that many commands share are in
+    `harness.plugin_system.command_options`.
     """

@@ -1,7 +1,4 @@
-"""The records that travel between the stages: problem, responses, pool, verdict, sampler.
-
-All are plain data. A `Pool` is what a selector sees: it has no verdicts and no reference, so a selector cannot peek.
-"""
+"""The records that travel between the stages, all plain data: problem, responses, pool, verdict, sampler."""
 
 from __future__ import annotations
 
@@ -48,9 +45,9 @@ class Problem:
 class Verdict:
     """The grade of one response: `correct`, `wrong`, or `error` (our fault, not the response's), and the reason.
 
-    `route`: how the grader reached it, where a grader has several ways ("boxed, equal text", "fallback, math-verify").
-    "fallback" before the first comma means that the response did not state its answer in the form asked for; tables
-    show the share of such correct verdicts.
+    route  how the grader reached it, where it has several ways ("boxed, equal text", "fallback, math-verify").
+           "fallback" before the first comma: the response did not state its answer in the form asked for; tables show
+           the share of such correct verdicts
     """
 
     status: Literal["correct", "wrong", "error"]
@@ -77,14 +74,14 @@ def error(reason: str, route: str = "") -> Verdict:
 class Responses:
     """n responses to one problem, as an engine returns them (columns of equal length n).
 
-    `finish` is "stop" (the model ended it) or "length" (max_tokens did). `lengths` are in tokens, or in characters
-    for an imported pool, whose tokens are not known. `token_ids` are the tokens of the response alone, its
-    end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum over the
-    response's tokens of the model's log-probabilities at temperature 1, unfiltered; NaN where unknown.
-    `states`: per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32.
-    `scores`: by name (a reward model, a judge) one number per response, (n,) float64; NaN where unknown.
-    `missing`: rows without a response (a server gave none, after all tries) -> the reason; the columns hold the other
-    rows.
+    finish     "stop" (the model ended it) or "length" (max_tokens did)
+    lengths    in tokens, or in characters for an imported pool, whose tokens are not known
+    logprobs   (n,) float64: the sum over the response's tokens of the model's log-probabilities at temperature 1,
+               unfiltered; NaN where unknown
+    token_ids  of the response alone, its end-of-sequence token included; None where an engine does not know them
+    states     per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32
+    missing    rows without a response (a server gave none, after all tries) -> the reason; the columns hold the others
+    scores     by name (a reward model, a judge) one number per response, (n,) float64; NaN where unknown
     """
 
     texts: Sequence[str]
@@ -101,14 +98,11 @@ class Responses:
 
     def first(self, n: int) -> Responses:
         """The first n responses, with their states and scores."""
-        ids = self.token_ids
+        cut = {name: getattr(self, name)[:n] for name in ("texts", "finish", "lengths", "logprobs")}
         return replace(
             self,
-            texts=self.texts[:n],
-            finish=self.finish[:n],
-            lengths=self.lengths[:n],
-            logprobs=self.logprobs[:n],
-            token_ids=None if ids is None else ids[:n],
+            **cut,
+            token_ids=None if self.token_ids is None else self.token_ids[:n],
             states={kind: values[:n] for kind, values in self.states.items()},
             scores={name: values[:n] for name, values in self.scores.items()},
         )
@@ -116,7 +110,7 @@ class Responses:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """One problem's n responses as a selector sees them: read-only columns, no verdicts.
+    """One problem's n responses as a selector sees them: read-only columns, no verdicts and no reference.
 
     HarnessError for a vector that holds NaN or infinity, and for an infinite log-probability or score: selectors need
     not check.
@@ -145,26 +139,26 @@ class Pool:
         import numpy as np
 
         n = len(self.texts)
-        for name in ("embeddings", "logprobs", "lengths", "answers"):
-            column = getattr(self, name)
+        columns = {name: getattr(self, name) for name in ("embeddings", "logprobs", "lengths", "answers")}
+        for name, column in columns.items():
             if len(column) != n:
                 raise HarnessError(f"pool: {name} has {len(column)} rows for {n} texts")
-            if hasattr(column, "flags"):
-                object.__setattr__(self, name, _read_only(column))
         finite = np.isfinite(self.embeddings).all(axis=1)  # (n,)
         if not finite.all():
             raise HarnessError(f"pool: the embedding of response {finite.argmin()} holds NaN or infinity")
-        scores = {name: _read_only(np.asarray(values, np.float64)) for name, values in self.scores.items()}
+        scores: dict[str, Floats] = {name: np.asarray(values, np.float64) for name, values in self.scores.items()}
         for name, values in scores.items():
             if values.shape != (n,):
                 raise HarnessError(f"pool: scores {name!r} have the shape {values.shape} for {n} texts")
-        for name, values in (("the log-probability", self.logprobs), *((f"score {s!r}", scores[s]) for s in scores)):
+        numbers = {"the log-probability": self.logprobs, **{f"score {name!r}": scores[name] for name in scores}}
+        for name, values in numbers.items():
             if (infinite := np.isinf(values)).any():
                 row = infinite.argmax()
                 raise HarnessError(f"pool: {name} of response {row} is {values[row]}; NaN says that it is unknown")
-        object.__setattr__(self, "scores", MappingProxyType(scores))
-        object.__setattr__(self, "texts", tuple(self.texts))
-        object.__setattr__(self, "answers", tuple(self.answers))
+        kept = {name: _read_only(column) for name, column in columns.items()}
+        kept["scores"] = MappingProxyType({name: _read_only(values) for name, values in scores.items()})
+        for name, column in {**kept, "texts": tuple(self.texts)}.items():
+            object.__setattr__(self, name, column)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -172,18 +166,21 @@ class Pool:
     def part(self, rows: Sequence[int]) -> Pool:
         """Return a pool of the responses with the indices `rows`, in the order given."""
         rows = [int(row) for row in rows]
-        return Pool(
-            texts=[self.texts[row] for row in rows],
-            embeddings=self.embeddings[rows],
-            logprobs=self.logprobs[rows],
-            lengths=self.lengths[rows],
-            answers=[self.answers[row] for row in rows],
-            scores={name: values[rows] for name, values in self.scores.items()},
-        )
+        texts, answers = [self.texts[row] for row in rows], [self.answers[row] for row in rows]
+        scores = {name: values[rows] for name, values in self.scores.items()}
+        return Pool(texts, self.embeddings[rows], self.logprobs[rows], self.lengths[rows], answers, scores)
 
-    def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:
-        columns = {**vars(self), "scores": dict(self.scores)}  # a read-only mapping cannot be pickled
-        return Pool, tuple(columns[name] for name in self.__dataclass_fields__)
+    def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:  # a read-only mapping cannot be pickled
+        return Pool, (self.texts, self.embeddings, self.logprobs, self.lengths, self.answers, dict(self.scores))
+
+
+def _read_only(column: Any) -> Any:
+    """A view that cannot be written; a tuple of what is no array."""
+    if not hasattr(column, "flags"):
+        return tuple(column)
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True)
@@ -227,8 +224,7 @@ class Weights:
 class Sampler:
     """Decoding parameters, as data. `top_k=0`, `top_p=1` and `min_p=0` filter nothing.
 
-    A sampler that steers decoding itself is another class, with `steers = True`. Engines that can follow it have
-    `steers = True` too; all others refuse it.
+    A sampler that steers decoding itself is another class, with `steers = True`; engines that cannot follow refuse it.
     """
 
     steers: ClassVar[bool] = False
@@ -262,15 +258,13 @@ class SampleRequest:
     until    `until(j, text, finish)` is called when a response to prompt j ends; if it returns True, no further
              response to prompt j is sampled. Only given to engines that steer
     report   `report(rows)` is called with the number of rows just finished
-    tokens   `tokens(count)` may be called with the number of tokens just sampled, of rows that are finished or not, and
-             with 0 when the model is loaded: the harness then shows tokens a second and the time left. Engines that
-             call it do so once a second or so
-    journals for each prompt a file in which an engine whose responses are paid for may keep them, until the harness has
-             stored them and removes the file; their folder may hold more that the engine must know after a kill.
-             Empty: the responses are not kept (a probe)
+    tokens   `tokens(count)` may be called once a second or so, with the number of tokens just sampled, of unfinished
+             rows too, and with 0 when the model is loaded: the harness then shows tokens a second and the time left
+    journals for each prompt a file in which an engine may keep responses that are paid for, until the harness has
+             stored them and removes it; their folder may hold more to know after a kill. Empty: a probe, keep nothing
     done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while other prompts
-             go on: the harness stores them at once, so a killed run loses unfinished prompts only. They equal those
-             that `sample` returns in the end, but may lack hidden states that come later
+             go on: the harness stores them at once. They equal those that `sample` returns in the end, but may lack
+             hidden states that come later
     """
 
     prompts: Sequence[Sequence[Message]]
@@ -289,21 +283,15 @@ class SampleRequest:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a pool may cost: for engines that pay for tokens (`harness run --max-cost`).
+    """What a pool may cost, all its runs together: for engines that pay for tokens (`harness run --max-cost`).
 
     folder      of the pool, where earlier runs have kept what they spent; it may not exist yet. None: no pool is kept
     prices      a file with the prices of models
-    max_cost    most money, in the currency of the prices; all runs of the pool together
-    max_tokens  the same for tokens, of prompts and responses together
+    max_cost    most money, in the currency of the prices
+    max_tokens  most tokens, of prompts and responses together
     """
 
     folder: Path | None = None
     prices: Path | None = None
     max_cost: float | None = None
     max_tokens: int | None = None
-
-
-def _read_only(column: Any) -> Any:
-    view = column.view()
-    view.flags.writeable = False
-    return view

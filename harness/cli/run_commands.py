@@ -16,7 +16,6 @@ import typer
 from harness.errors import HarnessError, one_line
 from harness.jobs.options import RunConfig, SelectConfig
 from harness.plugin_system.command_options import Json, Yes, reserve_stdout, resumable, show, takes
-from harness.plugin_system.registry import load_registry
 from harness.system import output
 from harness.verifying.config import VerifyConfig
 
@@ -48,10 +47,6 @@ def run(
         str | None, typer.Option(help="Options that the task names, e.g. quick; options that you give stay.")
     ] = None,
     dry_run: DryRun = False,
-    gpu: Annotated[
-        str,
-        typer.Option(help="With --paper --dry-run: the GPU to assume for models that cannot be timed on this machine."),
-    ] = "h100",
     yes: Yes = False,
     track: Track = None,
     as_json: Json = False,
@@ -59,22 +54,11 @@ def run(
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.jobs.options import merged, of_study
     from harness.plugin_system.presets import filled
-    from harness.system.progress import Progress
 
     every = {**given, "preset": preset, "track": track or ()}
     options = filled(merged(study, every, lambda name: _given(context, name)))
     if options["until_correct"] and options["track"]:
         raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
-    if options["paper"] and dry_run and not (options["selectors"] or options["grid"] or options["pool"]):
-        unused = [f"--{name}" for name in ("sampler", "embedder", "split", "embeddings", "ids") if options[name]]
-        if unused:
-            raise HarnessError(
-                f"run: --paper --dry-run without --selector prices the paper's own rows, and takes no {unused[0]}"
-            )
-        pricer = load_registry(options["plugin_files"]).find("pricer", "paper").load()
-        return pricer({**options, "gpu": gpu}, Progress(), as_json)  # type: ignore[no-any-return]
-    if _given(context, "gpu"):
-        raise HarnessError("run: --gpu goes with --paper --dry-run without --selector, which prices the paper's rows")
     config = of_study(study, options)
     _run(config, options["track"], dry_run, yes, as_json)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Identified
 from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
 from harness.plugin_system.registry import Registry, is_own, load_registry
 
@@ -72,7 +71,7 @@ def _described(part: Part) -> Any:
 
 def identity(part: Part) -> dict[str, Any]:
     """What fixes the component's own model, if it has one; else {}."""
-    return dict(part.built.identity()) if isinstance(part.built, Identified) else {}
+    return dict(part.built.identity()) if hasattr(part.built, "identity") else {}
 
 
 def forget() -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.contracts import Charges
 from harness.errors import HarnessError
-from harness.pools.joining import Joined
+from harness.pools.reading import Joined
 from harness.records import Problem, Responses, SampleRequest
 from harness.system.files import disk_errors, write_atomically
 from harness.system.hashing import digest, storable

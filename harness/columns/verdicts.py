@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from harness.contracts import Measured, Ran, Task
 from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system import finish_argument
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
 from harness.system.hashing import digest, storable
-from harness.task import AnswersByRunning, Audited, Measured, Ran, Task
 
 from .column import Column, Out, Question, Todo, memo
 from .part import Part
@@ -240,7 +240,7 @@ def _answer(task: Task, problem: Problem, response: Ended) -> str | None:
 
 def runs_answers(task: Any) -> bool:
     """Whether the task's answers, with its present parameters, cost a run of each response."""
-    return isinstance(task, AnswersByRunning) and task.runs_answers
+    return bool(getattr(task, "runs_answers", False))
 
 
 def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) -> tuple[list[str | None], float]:
@@ -329,10 +329,11 @@ class Audits(Column):
 
     @staticmethod
     def _verdict(task: Any, problem: Problem, response: Ended) -> Verdict | None:
-        if not isinstance(task, Audited):
+        if not hasattr(task, "audit"):
             return None
         text, finish = response
-        return task.audit(problem, text, **finish_argument.keyword(task, "audit", finish))
+        verdict: Verdict | None = task.audit(problem, text, **finish_argument.keyword(task, "audit", finish))
+        return verdict
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Making a plan changes nothing on the disk.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -20,21 +21,19 @@ from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
 from harness.columns.vectors import OwnVectors, Scores, Vectors
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
-from harness.contracts import Charges, Engine, Executor, Identified, NamesWeights, NeedsLibraries
+from harness.contracts import Charges, Engine, Executor, Measured, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
 from harness.plugin_system.component import Spec, build, parse_spec, require_weights, weights_of
 from harness.plugin_system.picks import needs, require_selector
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry
-from harness.pools.given import GivenVectors, PoolTask
-from harness.pools.joining import IdTable, Joined, Joiner, remarks
-from harness.pools.reading import Layouts, count_problems, file_digest, other_layout, pool_digest
+from harness.pools.given import GivenVectors
+from harness.pools.reading import IdTable, Joined, Joiner, Layouts, file_digest, pool_digest, remarks
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
 from harness.system.hashing import digest
 from harness.system.json_text import read_lines
 from harness.system.progress import Progress
-from harness.task import Measured, Task
 
 from .options import RunConfig
 
@@ -284,21 +283,20 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
     responses = Imported(
         pool_digest(joined.path, joined.layouts),
         (context.task.built.pools_as or config.task or "") if context.task else "",
-        digest([READER, split, config.ids and file_digest(config.ids), other_layout(joined.path, joined.layouts)]),
+        digest([READER, split, config.ids and file_digest(config.ids), joined.layouts.in_key(joined.path)]),
         joined,
     )
     index = responses.kept_index(context.store.root)
     if index is None:  # what the file says of each problem; kept beside the pool once it is imported
-        with progress.stage("read", count_problems(joined.path, joined.layouts), "problems", closing=False) as stage:
-            for _ in joined:
-                stage.advance()
+        with progress.waiting(f"reading {joined.path}"):
+            deque(joined, maxlen=0)
         index = joined.index()
     for line in remarks(index):
         progress.say(line)
     entries = only(config.only, index["entries"], itemgetter("id"), f"pool {joined.path}")[: config.limit]
     if not context.task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
-    task: Task = context.task.built if context.task else PoolTask(candidates)
+    task: Task = context.task.built if context.task else Task()
     given = _given(context, entries, isinstance(task, Measured), with_verdicts)
     verdicts: Column | None = None
     if given:
@@ -470,7 +468,7 @@ def _check_engine(plan: Plan) -> None:
 
 def require_libraries(components: Mapping[str, Any]) -> None:
     """Raise HarnessError, one line, if libraries of these components (by names like "selector rnd") are missing."""
-    extras.require_all({who: part.libraries for who, part in components.items() if isinstance(part, NeedsLibraries)})
+    extras.require_all({who: getattr(part, "libraries", ()) for who, part in components.items()})
 
 
 def _users(plan: Plan) -> dict[str, Any]:
@@ -510,12 +508,12 @@ def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iter
     yield lambda: require_libraries(components)
     weights = weights_of(filter(None, (engine, embedder, None if config.pool else task)))
     yield lambda: require_weights([each for each in weights if str(each) not in known])
-    if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
+    if engine and not hasattr(engine, "weights"):
         yield engine.identity
     if task:
         split = config.split or task.default_split("")[0]
         yield lambda: list(task.problems(split))
-    if task and not config.pool and not isinstance(task, NamesWeights):
+    if task and not config.pool and not hasattr(task, "weights"):
         yield lambda: _check_grader(task, config.unsafe_exec)
 
 

@@ -17,11 +17,10 @@ from harness.columns.responses import Sampled, responses_of
 from harness.columns.store import count_rows
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import Verdicts
-from harness.contracts import Charges
+from harness.contracts import Charges, Measured
 from harness.errors import HarnessError, Lacking, NotBegun
 from harness.system import extras
 from harness.system.progress import Progress, clock
-from harness.task import Measured
 
 from .plan import Context, Plan
 

@@ -26,14 +26,13 @@ from harness.columns.orders import centred, checked_pool, import_libraries, one_
 from harness.columns.responses import scores_of
 from harness.columns.vectors import embedded, named_failure, project
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
-from harness.contracts import Ranker, RanksAfter
+from harness.contracts import Ranker
 from harness.errors import HarnessError
 from harness.plugin_system.component import parameters, weights_remark
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
-from harness.pools.given import GivenVectors
-from harness.pools.joining import remarks
+from harness.pools.given import GivenVectors, check_verified, read_verified
+from harness.pools.reading import remarks
 from harness.pools.record import PoolRecord, scores_in
-from harness.pools.verified import check_verified, read_verified
 from harness.records import Floats, Pool, Problem, Responses
 from harness.system.progress import Progress
 
@@ -363,7 +362,7 @@ def selecting(spec: str, problem: Problem) -> Iterator[None]:
 
 def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:
     """k indices of the pool, none of them verified, each checked when the selector gives it."""
-    if verified and isinstance(selector, RanksAfter):
+    if verified and hasattr(selector, "rank_after"):
         order = _first(selector.rank_after(pool, tuple(verified), rng), k, len(pool))
         for index in set(order) & set(verified):
             raise HarnessError(f"rank_after gave index {index}, which is verified already")

@@ -18,13 +18,13 @@ from harness.columns.part import Part
 from harness.columns.responses import Sampled, response_rows
 from harness.columns.store import table
 from harness.columns.verdicts import graded
+from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
 from harness.results import stopping_times
 from harness.results.cells import made_with
 from harness.system.hashing import digest, storable
 from harness.system.progress import Progress
-from harness.task import Task
 
 from .options import RunConfig
 from .plan import Plan, charge, make_plan

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import NamesWeights
 from harness.errors import HarnessError, Lacking, contained, did_you_mean, error_text
 from harness.records import Weights
 
@@ -255,12 +254,12 @@ def _imports(source: bytes, package: str) -> Sequence[str]:
     return names
 
 
-# Weights: components that use weights name them (`contracts.NamesWeights`), with their owners and licences.
+# Weights: components that use weights name them (`contracts`), with their owners and licences.
 
 
 def weights_of(components: Iterable[Any]) -> list[Weights]:
     """The weights that the components name, without repeats."""
-    naming = [component for component in components if isinstance(component, NamesWeights)]
+    naming = [component for component in components if hasattr(component, "weights")]
     return list(dict.fromkeys(weights for component in naming for weights in component.weights()))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.contracts import Task
 from harness.records import Problem, Verdict
-from harness.task import Task
 
 
 def reads_finish(task: Any) -> bool:

@@ -33,7 +33,7 @@ GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
 KINDS = (
     *("task", "sampler", "engine", "embedder", "scorer", "selector", "executor", "tracker", "trainer", "bonus"),
-    *("paper", "pricer", "plot", "report", "layout", "command"),
+    *("plot", "report", "layout", "command"),
 )
 
 

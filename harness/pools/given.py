@@ -1,4 +1,6 @@
-"""Your own vectors, from a file or from memory: one (n, d) array per problem id, each checked before it is used.
+"""What a user gives beside responses: vectors of one's own, and the indices of responses that were verified before.
+
+Vectors are one (n, d) array per problem id, each checked before it is used:
 
     .npz, .safetensors   arrays by problem id, read one at a time
     .npy                 one array, of no id
@@ -7,7 +9,7 @@
                          whole table is in memory.
 
 numpy, safetensors and pyarrow read the files, and nothing is unpickled. Here stands what they leave to their caller: a
-bound on the memory of an array, a bound on how far an archive may expand, and one line for whatever is wrong.
+bound on the memory of an array, and one line for whatever is wrong.
 """
 
 from __future__ import annotations
@@ -15,34 +17,29 @@ from __future__ import annotations
 import csv
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from harness.contracts import Task
 from harness.errors import HarnessError
-from harness.records import Floats, Problem
+from harness.records import Floats
 from harness.system.files import MAX_VECTORS_GB, RATIO, most_expanded, open_regular, opened
+from harness.system.json_text import read_lines
+
+from .record import text_in
 
 LARGEST = 1e15
 GB = 1e9
 PROBLEM, NAME = "problem_id", "id"
 BLOCK = 2**24  # bytes of a .csv that are parsed at once: no row may be longer
 
-
-class PoolTask(Task):
-    """The task of a pool that has none: the problems are those in the pool file."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self._problems = problems
-
-    def problems(self, split: str) -> Iterable[Problem]:
-        """The problems given at construction: lines of the pool file, whatever the split."""
-        return self._problems
+Arrays: TypeAlias = dict[str, Callable[[], Any]]  # name -> what reads the array
 
 
 class GivenVectors:
@@ -51,9 +48,10 @@ class GivenVectors:
     An array of no id, in a `.npy` or a table without problem_id, has the file's name without its suffix; it is that of
     a pool's only problem.
 
-    `names`: those of the arrays, in the file's order. `lines`: problem id -> its id in the pool file, by which an array
-    may be named too. `max_gb`: the most memory for one array. `held`: arrays in memory in place of the file's, also
-    sparse ones of scipy; `path` is then only their name.
+    names   those of the arrays, in the file's order
+    lines   problem id -> its id in the pool file, by which an array may be named too
+    max_gb  the most memory for one array
+    held    arrays in memory in place of the file's, also sparse ones of scipy; `path` is then only their name
     """
 
     def __init__(
@@ -63,31 +61,46 @@ class GivenVectors:
         max_gb: float = MAX_VECTORS_GB,
         held: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self.lines, self.where = path, lines or {}, f"embeddings {path}"
-        self._arrays = _open(path, self.where, max_gb) if held is None else _Arrays(list(held), held.__getitem__)
-        self.names = dict.fromkeys(self._arrays.names)
+        self.path, self.lines, self.where, self._max_gb = path, lines or {}, f"embeddings {path}", max_gb
+        self._unnamed = held is None and path.suffix == ".npy"
+        self._row_names: dict[str, list[str]] = {}
+        if held is not None:
+            self._arrays: Arrays = {name: partial(held.__getitem__, name) for name in held}
+        else:
+            kinds = {".npz": self._npz, ".safetensors": self._safetensors, ".npy": self._npy}
+            kinds |= {".csv": self._table, ".parquet": self._table}
+            if path.suffix not in kinds:
+                raise HarnessError(
+                    f"{self.where}: must be .npz or .safetensors, one (n, d) array per problem id, or .npy, .csv or "
+                    ".parquet"
+                )
+            with _one_line(self.where):
+                if not path.is_file():
+                    raise HarnessError(f"{self.where}: no such file")
+                self._arrays = kinds[path.suffix]()
+        self.names = dict.fromkeys(self._arrays)
 
     def row_names(self, name: str) -> Sequence[str]:
         """The names of the array's rows, in a table with a column `id`; empty for other files."""
-        return self._arrays.row_names.get(name, ())
+        return self._row_names.get(name, ())
 
     def get(self, problem_id: str, n: int | None = None) -> Any:
         """The problem's vectors (n, d) float32, sparse if they are; HarnessError if absent, misshapen or not finite.
 
         n  how many rows it must have; None: any number
 
-        Values beyond 1e15 are refused too: float32 ends at 3e38, and selectors sum squares.
+        Values beyond 1e15 are refused: float32 ends at 3e38, and selectors sum squares.
         """
-        where = f"{self.where}: {problem_id!r}"
-        if problem_id not in self.names:
-            problem_id = self.lines.get(problem_id, problem_id)
-        if self._arrays.unnamed and len(self.names) == len(self.lines) == 1:
-            (problem_id,) = self.names
-        if problem_id not in self.names:
+        where, name = f"{self.where}: {problem_id!r}", problem_id
+        if name not in self.names:
+            name = self.lines.get(name, name)
+        if self._unnamed and len(self.names) == len(self.lines) == 1:
+            (name,) = self.names
+        if name not in self.names:
             names = ", ".join(f"{name!r:.60}" for name in [*self.names][:3]) + (", ..." if len(self.names) > 3 else "")
             raise HarnessError(f"{where} is not in the file ({len(self.names)} other ids are: {names or 'none'})")
         with _one_line(where):
-            array = self._arrays.read(problem_id)
+            array = self._arrays[name]()
             array = array if hasattr(array, "toarray") else np.asarray(array)
         if array.dtype.kind not in "fiub":
             raise HarnessError(f"{where} must hold numbers, got {array.dtype}; save them as float32")
@@ -95,49 +108,78 @@ class GivenVectors:
             expected = "n" if n is None else n
             raise HarnessError(f"{where} has shape {array.shape}, expected ({expected}, d): one row a response")
         largest = _largest(array)
-        if len(bad := np.flatnonzero(~np.isfinite(largest))):
+        if len(bad := np.flatnonzero(~(largest <= LARGEST))):  # NaN too
             raise HarnessError(
-                f"{where} must hold finite numbers, got NaN or inf in {len(bad)} of {len(largest)} rows, row {bad[0]} "
-                "the first"
+                f"{where} must hold finite numbers up to {LARGEST:g}, got {largest[bad[0]]:.3g} in {len(bad)} of "
+                f"{len(largest)} rows, row {bad[0]} the first"
             )
-        if (most := float(largest.max(initial=0))) > LARGEST:
-            raise HarnessError(f"{where} holds {most:.3g}: float32 vectors must stay within {LARGEST:g}, scale them")
         return np.asarray(array, np.float32) if isinstance(array, np.ndarray) else array.tocsr().astype(np.float32)
 
+    def _check_size(self, size: int, where: str) -> None:
+        if size > self._max_gb * GB:
+            raise HarnessError(
+                f"{where} would take {size / GB:.3g} GB of memory, more than --max-vectors-gb {self._max_gb:g} allows"
+            )
 
-def _largest(vectors: Any) -> Floats:
-    """The largest absolute values of the rows of vectors (n, d), dense or scipy-sparse: (n,); NaN if a row has one."""
-    if not vectors.shape[1]:
-        return np.zeros(vectors.shape[0], np.float32)
-    if vectors.dtype.kind != "f":
-        vectors = vectors.astype(np.float64)
-    largest: Any = np.abs(vectors).max(axis=1)
-    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
+    def _npy(self) -> Arrays:
+        def read() -> Any:
+            self._check_size(self.path.stat().st_size, self.where)
+            with open_regular(self.path) as file:
+                return _array_in(file)
 
+        return {self.path.stem: read}
 
-# Kinds of files
+    def _npz(self) -> Arrays:
+        archive = zipfile.ZipFile(self.path)
 
+        def read(name: str, entry: zipfile.ZipInfo) -> Any:
+            where, size = f"{self.where}: {name!r}", entry.file_size
+            if size > most_expanded(self.path.stat().st_size):
+                raise HarnessError(f"{where} expands to {size:,} bytes, over {RATIO} times its size in the file")
+            self._check_size(size, where)
+            with archive.open(entry) as file:
+                return _array_in(file)
 
-@dataclass(frozen=True)
-class _Arrays:
-    """Arrays by name. `unnamed`: there is one, of no problem id. `row_names`: name -> the names of its rows."""
+        names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+        return {name: partial(read, name, entry) for name, entry in names.items()}
 
-    names: Sequence[str]
-    read: Callable[[str], Any]
-    unnamed: bool = False
-    row_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    def _safetensors(self) -> Arrays:
+        from safetensors import safe_open
 
+        file: Any = safe_open(self.path, framework="numpy")
 
-def _open(path: Path, where: str, max_gb: float) -> _Arrays:
-    kinds = {".npz": _npz, ".safetensors": _safetensors, ".npy": _npy, ".csv": _table, ".parquet": _table}
-    if path.suffix not in kinds:
-        raise HarnessError(
-            f"{where}: must be .npz or .safetensors, one (n, d) array per problem id, or .npy, .csv or .parquet"
-        )
-    with _one_line(where):
-        if not path.is_file():
-            raise HarnessError(f"{where}: no such file")
-        return kinds[path.suffix](path, where, max_gb)
+        def read(name: str) -> Any:
+            of, where = file.get_slice(name), f"{self.where}: {name!r}"
+            if (dtype := of.get_dtype()) not in ("F64", "F32", "F16"):
+                raise HarnessError(f"{where} must hold numbers, got {dtype}; save them as float32")
+            self._check_size(math.prod(of.get_shape()) * int(dtype[1:]) // 8, where)
+            return file.get_tensor(name)
+
+        return {name: partial(read, name) for name in file.keys()}  # noqa: SIM118
+
+    def _table(self) -> Arrays:
+        import pyarrow as pa
+
+        batches, size = [], 0
+        for batch in _batches(self.path, self.where):
+            size += batch.nbytes
+            self._check_size(size, self.where)
+            batches.append(batch)
+        if not batches:
+            return {}
+        table = pa.Table.from_batches(batches)
+        vectors, columns = _numbers(table, self.where), set(table.schema.names)
+        self._unnamed = PROBLEM not in columns
+        ids = [self.path.stem] * len(vectors) if self._unnamed else table[PROBLEM].to_pylist()
+        rows: dict[str, list[int]] = {}
+        for row, problem in enumerate(ids):
+            if problem is None or not str(problem).strip():
+                raise HarnessError(f"{self.where}, row {row}: its problem_id is blank")
+            rows.setdefault(str(problem).strip(), []).append(row)
+        if NAME in columns:
+            names = [str(name or "") for name in table[NAME].to_pylist()]
+            self._row_names = {problem: [names[row] for row in places] for problem, places in rows.items()}
+        return {problem: partial(vectors.__getitem__, places) for problem, places in rows.items()}
 
 
 @contextmanager
@@ -152,42 +194,14 @@ def _one_line(where: str) -> Iterator[None]:
         raise HarnessError(f"{where} cannot be read ({reason})") from failure
 
 
-def _check_size(where: str, size: int, max_gb: float) -> None:
-    if size > max_gb * GB:
-        raise HarnessError(
-            f"{where} would take {size / GB:.3g} GB of memory, more than --max-vectors-gb {max_gb:g} allows"
-        )
-
-
-def _npy(path: Path, where: str, max_gb: float) -> _Arrays:
-    def read(name: str) -> Any:
-        _check_size(where, path.stat().st_size, max_gb)
-        with open_regular(path) as file:
-            return _array_in(file)
-
-    return _Arrays([path.stem], read, unnamed=True)
-
-
-def _npz(path: Path, where: str, max_gb: float) -> _Arrays:
-    archive = zipfile.ZipFile(path)
-    members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-    if {"format", "indices", "indptr"} <= set(members):
-        raise HarnessError(
-            f"{where}: is scipy's file of a sparse matrix: write np.savez(file, **{{problem_id: matrix.toarray()}})"
-        )
-
-    def read(name: str) -> Any:
-        entry, of = members[name], f"{where}: {name!r}"
-        if entry.file_size > most_expanded(min(entry.compress_size, path.stat().st_size)):
-            raise HarnessError(
-                f"{of} expands to {entry.file_size:,} bytes, over {RATIO} times its size in the file: write it by "
-                "np.savez, uncompressed, if that is right"
-            )
-        _check_size(of, entry.file_size, max_gb)
-        with archive.open(entry) as file:
-            return _array_in(file)
-
-    return _Arrays(list(members), read)
+def _largest(vectors: Any) -> Floats:
+    """The largest absolute values of the rows of vectors (n, d), dense or scipy-sparse: (n,); NaN if a row has one."""
+    if not vectors.shape[1]:
+        return np.zeros(vectors.shape[0], np.float32)
+    if vectors.dtype.kind != "f":
+        vectors = vectors.astype(np.float64)
+    largest: Any = np.abs(vectors).max(axis=1)
+    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
 
 
 def _array_in(file: Any) -> Any:
@@ -197,74 +211,20 @@ def _array_in(file: Any) -> Any:
     return array
 
 
-def _safetensors(path: Path, where: str, max_gb: float) -> _Arrays:
-    from safetensors import safe_open
-
-    file: Any = safe_open(path, framework="numpy")
-
-    def read(name: str) -> Any:
-        dtype, of = file.get_slice(name).get_dtype(), f"{where}: {name!r}"
-        if dtype not in ("F64", "F32", "F16"):
-            raise HarnessError(f"{of} must hold numbers, got {dtype}; save them as float32")
-        _check_size(of, math.prod(file.get_slice(name).get_shape()) * int(dtype[1:]) // 8, max_gb)
-        return file.get_tensor(name)
-
-    return _Arrays(list(file.keys()), read)
+# Tables
 
 
-def _table(path: Path, where: str, max_gb: float) -> _Arrays:
-    import pyarrow as pa
-
-    batches, size = [], 0
-    for batch in _batches(path, where):
-        size += batch.nbytes
-        _check_size(where, size, max_gb)
-        batches.append(batch)
-    if not batches:
-        return _Arrays([], str)
-    table = pa.Table.from_batches(batches)
-    vectors, columns = _numbers(table, where), set(table.schema.names)
-    ids = table[PROBLEM].to_pylist() if PROBLEM in columns else [path.stem] * len(vectors)
-    rows: dict[str, list[int]] = {}
-    for row, problem in enumerate(ids):
-        if problem is None or not str(problem).strip():
-            raise HarnessError(f"{where}, row {row}: its problem_id is blank")
-        rows.setdefault(str(problem).strip(), []).append(row)
-    names = [str(name or "") for name in table[NAME].to_pylist()] if NAME in columns else []
-    return _Arrays(
-        names=list(rows),
-        read=lambda problem: vectors[rows[problem]],
-        unnamed=PROBLEM not in columns,
-        row_names={problem: [names[row] for row in places] for problem, places in rows.items()} if names else {},
-    )
-
-
-def _numbers(table: Any, where: str) -> Floats:
-    """The numbers of a pyarrow table, (rows, d) float64; HarnessError, which names the row, where one is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = [(name, table[name]) for name in table.schema.names if name not in (PROBLEM, NAME)]
-    for name, column in columns:
-        if column.null_count:
-            row = column.is_null().to_pylist().index(True)
-            raise HarnessError(f"{where}, row {row}: column {name!r} is empty: fill it, or leave the row out")
-    name, column = columns[0]
-    if not pa.types.is_nested(column.type):
-        return np.column_stack([column.to_numpy() for _, column in columns]).astype(np.float64, copy=False)
-    lengths, flat = pc.list_value_length(column).to_numpy(), pc.list_flatten(column)
-    if len(other := np.flatnonzero(lengths != lengths[0])):
-        row = other[0]
-        raise HarnessError(f"{where}, row {row}: {name!r} has {lengths[row]} numbers, in row 0 it has {lengths[0]}")
-    if flat.null_count:
-        row = flat.is_null().to_pylist().index(True) // lengths[0]
-        raise HarnessError(f"{where}, row {row}: {name!r} lacks a number: fill it, or leave the row out")
-    numbers: Floats = flat.to_numpy().reshape(len(lengths), lengths[0]).astype(np.float64, copy=False)
-    return numbers
+def is_table(path: Path) -> bool:
+    """Whether a `.csv` or `.parquet` file holds vectors, and not responses: none of its other columns is text."""
+    try:
+        with _one_line(""):
+            return path.suffix in (".csv", ".parquet") and bool(len(_numbers(next(_batches(path, "")), "")))
+    except HarnessError:
+        return False
 
 
 def _batches(path: Path, where: str) -> Iterator[Any]:
-    """The record batches of a table of vectors; HarnessError, or what pyarrow raises, for any other table."""
+    """The record batches of a table; of a .csv with all columns but problem_id and id as numbers."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
@@ -272,27 +232,21 @@ def _batches(path: Path, where: str) -> Iterator[Any]:
     file: Any
     if path.suffix == ".parquet":
         with pq.ParquetFile(path) as file:
-            _check_columns(file.schema_arrow, where)
             yield from file.iter_batches(1024)
         return
     with opened(path, "embeddings") as file:
-        header = [cell.strip() for cell in next(csv.reader([file.readline()]), [])]
-        has_header = not all(map(_is_number, header))
-        if any(";" in cell for cell in header):
-            raise HarnessError(f"{where} cannot be read: its separator is ';': save it with commas, and decimal points")
-        if has_header and "" in header:
+        names = [cell.strip() for cell in next(csv.reader([file.readline()]), [])]
+        has_header = not all(map(_is_number, names))
+        if has_header and "" in names:
             raise HarnessError(
                 f"{where} cannot be read: a column has no name, as the index has that pandas writes: save it with "
                 "index=False"
             )
-        columns = header if has_header else [str(place) for place in range(len(header))]
-        types = [(name, pa.string() if name in (PROBLEM, NAME) else pa.float64()) for name in columns]
-        _check_columns(pa.schema(types), where)
+        names = names if has_header else [str(place) for place in range(len(names))]
+        types = {name: pa.string() if name in (PROBLEM, NAME) else pa.float64() for name in names}
         file.seek(0)
-        reading = pa_csv.ReadOptions(
-            use_threads=False, block_size=BLOCK, skip_rows=int(has_header), column_names=columns
-        )
-        as_numbers = pa_csv.ConvertOptions(column_types=dict(types), null_values=[""], strings_can_be_null=False)
+        reading = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK, skip_rows=int(has_header), column_names=names)
+        as_numbers = pa_csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=False)
         try:
             yield from pa_csv.open_csv(file.buffer, read_options=reading, convert_options=as_numbers)
         except pa.ArrowInvalid as failure:
@@ -309,31 +263,68 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _check_columns(schema: Any, where: str) -> None:
-    """HarnessError unless all columns but problem_id and id hold numbers, or one of them lists of numbers."""
-    import pyarrow as pa
+def _numbers(table: Any, where: str) -> Floats:
+    """The numbers of a pyarrow table, (rows, d) float64; NaN where one is missing."""
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
 
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise HarnessError(f"{where} cannot be read: it has two columns {twice[0]!r}")
-    fields = [field for field in schema if field.name not in (PROBLEM, NAME)]
-    if not fields:
-        raise HarnessError(f"{where} cannot be read: it has no column of numbers")
-    for column in fields:
-        kind, is_list = column.type, False
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            kind, is_list = kind.value_type, True
-        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)) or (is_list and len(fields) > 1):
+    columns = [table[name] for name in table.schema.names if name not in (PROBLEM, NAME)]
+    is_nested = [kinds.is_nested(column.type) for column in columns]
+    if not columns or any(is_nested[1:]) or (is_nested[0] and len(columns) > 1):
+        raise HarnessError(
+            f"{where} cannot be read: it needs numbers in columns, or all in one column of lists, got "
+            f"{', '.join(table.schema.names) or 'no column':.200}"
+        )
+    if not is_nested[0]:
+        return np.column_stack([column.to_numpy() for column in columns]).astype(np.float64, copy=False)
+    lengths = pc.list_value_length(columns[0]).to_numpy()
+    if len(other := np.flatnonzero(lengths != lengths[0])):
+        row = other[0]
+        raise HarnessError(f"{where}, row {row}: it has {lengths[row]} numbers, but row 0 has {lengths[0]}")
+    flat = pc.list_flatten(columns[0]).to_numpy()
+    numbers: Floats = flat.reshape(len(lengths), lengths[0]).astype(np.float64, copy=False)
+    return numbers
+
+
+# What was verified before
+
+
+def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """Problem id -> the indices that a file (`harness select --verified`) gives, in its order.
+
+    sizes  problem id -> its number of responses; HarnessError for another id, or an index that is too large
+
+    Lines are `{"problem_id": ..., "indices": [...]}`, or those of `harness select --jsonl`, whose picks stand under
+    "order". Lines of the same problem count together.
+    """
+    verified: dict[str, list[int]] = {}
+    for line in read_lines(path, "verified"):
+        indices = line.value.get("indices", line.value.get("order"))
+        if "problem_id" not in line.value or indices is None:
+            keys = ", ".join(map(repr, line.value)) or "none"
             raise HarnessError(
-                f"{where} cannot be read: column {column.name!r} must hold numbers, or all of them as its lists, got "
-                f"{column.type}"
+                f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}'
             )
+        name = text_in(line.value, "problem_id", line.where)
+        more = _indices(name, indices, sizes, line.where)
+        verified[name] = list(dict.fromkeys([*verified.get(name, ()), *more]))
+    return verified
 
 
-def is_table(path: Path) -> bool:
-    """Whether a `.csv` or `.parquet` file holds vectors, and not responses: none of its other columns is text."""
-    try:
-        with _one_line(""):
-            return path.suffix in (".csv", ".parquet") and next(_batches(path, ""), None) is not None
-    except HarnessError:
-        return False
+def check_verified(given: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """Return what `read_verified` does of indices in memory; HarnessError for the same faults."""
+    return {name: _indices(name, list(indices), sizes, "verified") for name, indices in given.items()}
+
+
+def _indices(name: str, indices: Any, sizes: Mapping[str, int], where: str) -> list[int]:
+    if name not in sizes:
+        close = get_close_matches(str(name), sizes, n=1, cutoff=0.5)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise HarnessError(f"{where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
+    where, n = f"{where} ({name})", sizes[name]
+    if not isinstance(indices, list):
+        raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")
+    wrong = [index for index in indices if type(index) is not int or not 0 <= index < n]
+    if wrong := wrong or [index for index, times in Counter(indices).items() if times > 1]:
+        raise HarnessError(f"{where}: indices must be whole numbers from 0 to {n - 1}, each once, got {wrong[0]!r:.60}")
+    return indices

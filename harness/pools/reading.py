@@ -1,41 +1,56 @@
-"""Read a pool file: find its layout, our own or one that a plugin registered, and check what its reader gives.
+"""Read a pool file, and find the problem of a task that each of its lines answers.
 
-Our own layout is asked first, then layouts of whole files, then those of lines; of a folder layouts of files first.
+Our own layout is asked first, then those that plugins registered: of whole files, then of lines; of a folder layouts of
+files first. What a layout gives is checked.
+
+A line's problem is looked for in this order, each time by all ids or prompts of the line:
+
+    --ids           the problem that the table gives; a line in the table joins to that problem or to none
+    id              the line's id is the problem's
+    prompt          the line's prompt is the problem's raw one
+    rendered        ... or the problem as the task asks it: the contents of its chat messages
+    within          the line's prompt, say a rendered chat, holds the raw prompt, else the last message, of one problem
+
+Before prompts are compared, each run of blanks becomes one blank. `within` needs at least 20 characters, and a match
+must not cut a number at its ends ("... 1 1 1" is not within "... 1 1 13"). Of nested matches the longer counts. A line
+that fits several problems joins to none (few-shot prompts hold several). Duplicates in a data set, with the same prompt
+and reference, are an exception: the first counts. 83 of the 4,096 problems of dapo-math are such duplicates.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
+from harness.contracts import Task
 from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registration, Registry, load_registry
-from harness.system.files import open_regular
-from harness.system.hashing import digest
-from harness.system.json_text import Line, count_lines, read_lines
+from harness.records import Problem
+from harness.system.files import open_regular, opened
+from harness.system.hashing import digest, storable
+from harness.system.json_text import Line, read_lines
 
 from .record import FileLayout, LineLayout, PoolRecord, Say, as_reference, column_in, scores_in, text_in, texts_in
 
 BUILT_IN = "diversity-harness"  # the distribution whose layouts are part of no pool's key
 
 Layout: TypeAlias = LineLayout | FileLayout
-T = TypeVar("T")
 
 
 def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None = None) -> Iterator[PoolRecord]:
-    """Yield the records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours.
-
-    layouts: None for those of the installed plugins.
-    """
+    """Yield the records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours."""
     empty = True
     try:
         if not path.exists():
@@ -50,30 +65,29 @@ def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None 
 
 
 def _records(path: Path, say: Say, layouts: Layouts) -> Iterator[PoolRecord]:
-    layout = find_layout(path, layouts)
+    layout: Any = layouts.of(path)
     if layout is OWN:
         yield from OWN.read(_alike(OWN, read_lines(path)))
         return
     where = f"pool {path}: layout {layout.name!r}"
     if isinstance(layout, FileLayout):
-        by_file = layout
-        records = _called(where, lambda: iter(by_file.read(path, say)))
+        read = _called(where, layout.read, path, say)
     else:
-        by_line, first = layout, _first_line(path)
-        assert first is not None
-        verdicts = [key for key in getattr(layout, "verdicts", ()) if key in first.value]
+        first = _first_line(path)
+        verdicts = [key for key in getattr(layout, "verdicts", ()) if first and key in first.value]
         untaken = f"; not taken as verdicts: {', '.join(verdicts)}" if verdicts else ""
         say(f"pool: read as {layout.name} samples{getattr(layout, 'remark', '')}{untaken}")
-        records = _called(where, lambda: iter(by_line.read(_alike(by_line, read_lines(path)))))
-    while record := _called(where, lambda: _checked(next(records, None), where)):
-        yield record
+        read = _called(where, layout.read, _alike(layout, read_lines(path)))
+    records = _called(where, iter, read)
+    while record := _called(where, next, records, None):
+        yield _checked(record, where)
 
 
-def _called(where: str, call: Callable[[], T]) -> T:
+def _called(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """What a plugin's layout returns; whatever it raises is one line that begins with `where`."""
     try:
         with contained():
-            return call()
+            return function(*arguments)
     except (HarnessError, OSError):
         raise
     except Exception as failure:
@@ -91,10 +105,8 @@ def _alike(layout: LineLayout, lines: Iterator[Line]) -> Iterator[Line]:
         yield line
 
 
-def _checked(record: Any, where: str) -> PoolRecord | None:
-    """The record that a plugin's layout gave, with a reference that the store can keep; None after the last."""
-    if record is None:
-        return None
+def _checked(record: Any, where: str) -> PoolRecord:
+    """The record that a plugin's layout gave, with a reference that the store can keep."""
     if not isinstance(record, PoolRecord):
         raise HarnessError(f"{where} must give PoolRecords, got {record!r:.60}")
     n, texts = len(record.responses), (*record.ids, *record.prompts, *record.responses)
@@ -110,61 +122,27 @@ def _checked(record: Any, where: str) -> PoolRecord | None:
 # What is known of a pool before it is read
 
 
-def count_problems(path: Path, layouts: Layouts | None = None) -> int:
-    """Return how many problems a pool file has if each line is one; 0 for other layouts, folders and broken files.
-
-    Blank lines are counted too: the number is for progress only.
-    """
-    try:
-        layout = find_layout(path, layouts or Layouts()) if path.is_file() else None
-        return count_lines(path) if getattr(layout, "one_line_a_problem", False) else 0
-    except (HarnessError, OSError):  # read_pool will say what is wrong
-        return 0
-
-
-def pool_files(path: Path, layouts: Layouts | None = None) -> Sequence[Path]:
-    """Return the files that a pool is made of: the file itself, or files of the folder, as its layout decides.
-
-    A layout of folders says which by `files`; without it they are all files in the folder and below it, for a layout of
-    lines its *.jsonl and *.jsonl.gz files.
-    """
-    if not path.is_dir():
-        return [path]
-    layout: Any = (layouts or Layouts()).of_file(path)
-    if hasattr(layout, "files"):
-        return _called(f"pool {path}: layout {layout.name!r}", lambda: list(layout.files(path)))
-    names = ("*.jsonl", "*.jsonl.gz") if layout is None else ("**/*",)
-    return sorted(file for name in names for file in path.glob(name) if file.is_file())
-
-
 def file_digest(path: Path) -> str:
     """`sha256:` and the first 16 hex digits of the file's SHA-256."""
     with open_regular(path) as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
 
-def pool_digest(path: Path, layouts: Layouts | None = None) -> str:
-    """The digest of a pool file; for a folder the digest of its files' names and contents."""
+def pool_digest(path: Path, layouts: Layouts) -> str:
+    """The digest of a pool file; of a folder that of the names and contents of the files that its layout reads.
+
+    A layout of folders says which by `files`; without it they are all files in the folder and below it, for a layout of
+    lines its *.jsonl and *.jsonl.gz files.
+    """
     if not path.is_dir():
         return file_digest(path)
-    files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path, layouts)]
-    return f"sha256:{digest(files, 16)}"
-
-
-def takes_scores(path: Path, layouts: Layouts) -> bool:
-    """Whether a pool of our own layout or a built-in one has scores, judged by its layout and its first line."""
-    layout = find_layout(path, layouts)
-    if layout is OWN:
-        first = _first_line(path)
-        return bool(first and first.value.get("scores"))
-    return getattr(layout, "scores", False)
-
-
-def other_layout(path: Path, layouts: Layouts) -> dict[str, Any] | None:
-    """What fixes how a pool is read (name, distribution, code), for its key; None for our own and built-in layouts."""
-    layout = find_layout(path, layouts)
-    others = (registration for registration, built in layouts.built if built is layout)
-    return next((described(other, layout) for other in others if not _is_built_in(other)), None)
+    layout: Any = layouts.of_file(path)
+    if hasattr(layout, "files"):
+        files = _called(f"pool {path}: layout {layout.name!r}", layout.files, path)
+    else:
+        names = ("*.jsonl", "*.jsonl.gz") if layout is None else ("**/*",)
+        files = sorted(file for name in names for file in path.glob(name) if file.is_file())
+    return f"sha256:{digest([[file.relative_to(path).as_posix(), file_digest(file)] for file in files], 16)}"
 
 
 # Layouts
@@ -173,27 +151,23 @@ def other_layout(path: Path, layouts: Layouts) -> dict[str, Any] | None:
 class OwnLayout:
     """The layout that `harness pool export` writes, one JSON line a problem; docs/pools.md lists its columns."""
 
-    name, keys, one_line_a_problem = "own", "problem_id, responses", True
+    name, keys = "own", "problem_id, responses"
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line has "problem_id" or "responses"; if the other one is missing, `read` says so."""
+        """Whether a line has one of the two; if the other is missing, `read` says so."""
         return "problem_id" in value or "responses" in value
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """Yield a record for each line; HarnessError for a malformed line, or a problem's second line."""
-        places: dict[str, str] = {}
-        for line in lines:
-            record = _own_record(line)
-            if record.problem_id in places:
-                raise HarnessError(
-                    f"{line.where}: problem_id {record.problem_id!r} stands on {places[record.problem_id]} already: "
-                    "one line a problem"
-                )
-            places[record.problem_id] = line.place
-            yield record
+        """Yield a record for each line; HarnessError for a malformed one."""
+        return map(_own_record, lines)
 
 
 OWN = OwnLayout()
+COLUMNS: dict[str, tuple[str, Callable[[Any], bool], type]] = {  # name -> what it holds, its check, its type
+    "logprobs": ("numbers", lambda entry: type(entry) in (int, float) and math.isfinite(entry), float),
+    "correct": ("true and false", lambda entry: type(entry) is bool or entry in (0, 1), bool),
+    "finish": ('"stop" and "length"', lambda entry: entry in ("stop", "length"), str),
+}
 
 
 def _own_record(line: Line) -> PoolRecord:
@@ -205,85 +179,86 @@ def _own_record(line: Line) -> PoolRecord:
     if not problem_id:
         raise HarnessError(f"{line.where}: problem_id must be a text, got {problem_id!r}")
     where = f"{line.where} ({problem_id})"
-    responses = texts_in(value, "responses", where)
+    known: dict[str, Any] = {"responses": texts_in(value, "responses", where), "reference": value.get("reference")}
+    n = len(known["responses"])
     try:
-        json.dumps(value.get("reference"), allow_nan=False)
+        json.dumps(known["reference"], allow_nan=False)
     except ValueError as failure:
         raise HarnessError(f"{where}: reference must hold plain values, no NaN, none infinite") from failure
-
-    def column(name: str, holds: str, fits: Callable[[Any], bool], kept: Callable[[Any], Any]) -> Any:
-        if value.get(name) is None:
-            return None
-        entries = column_in(value[name], name, len(responses), where)
-        if not all(map(fits, entries)):
-            raise HarnessError(f"{where}: {name} must hold {holds} only")
-        return [kept(entry) for entry in entries]
-
-    def number(entry: Any) -> bool:
-        return type(entry) in (int, float) and math.isfinite(entry)
-
-    return PoolRecord(
-        problem_id=problem_id,
-        responses=responses,
-        prompt=None if value.get("prompt") is None else text_in(value, "prompt", where),
-        reference=value.get("reference"),
-        logprobs=column("logprobs", "numbers", number, float),
-        logprob_kind=None if value.get("logprob_kind") is None else text_in(value, "logprob_kind", where),
-        correct=column("correct", "true and false", lambda entry: type(entry) is bool or entry in (0, 1), bool),
-        finish=column("finish", '"stop" and "length"', lambda entry: entry in ("stop", "length"), str),
-        scores=scores_in(value.get("scores"), len(responses), where),
-    )
+    for name in ("prompt", "logprob_kind"):
+        known[name] = None if value.get(name) is None else text_in(value, name, where)
+    for name, (holds, fits, kind) in COLUMNS.items():
+        if value.get(name) is not None:
+            entries = column_in(value[name], name, n, where)
+            if not all(map(fits, entries)):
+                raise HarnessError(f"{where}: {name} must hold {holds} only")
+            known[name] = list(map(kind, entries))
+    return PoolRecord(problem_id, scores=scores_in(value.get("scores"), n, where), **known)
 
 
 class Layouts:
     """The layouts of a registry (None: of the installed plugins), built when a file first needs one.
 
     Those of `--plugin` files and other distributions are asked before the built-in ones, so that a parquet file of
-    another tool is not taken for lighteval's; else they are asked in the order of registration. A broken one is left
-    out: `say` gets a line (None: stderr), and the message on an unknown layout names it.
+    another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr),
+    and the message on an unknown layout names it.
     """
 
     def __init__(self, registry: Registry | None = None, say: Say | None = None) -> None:
         self._given, self._say = registry, say or (lambda line: print(line, file=sys.stderr))
         self._broken: list[str] = []
 
-    @cached_property
-    def _registry(self) -> Registry:
-        return self._given or load_registry()
-
-    @cached_property
-    def built(self) -> list[tuple[Registration, Layout]]:
-        """The layouts that could be built, in the order in which they are asked."""
-        built = []
-        for registration in sorted(self._registry.registrations, key=_is_built_in):
-            if registration.kind != "layout":
-                continue
-            try:
-                layout = build(self._registry, "layout", Spec(registration.full_name))
-                if not isinstance(layout, (LineLayout, FileLayout)):
-                    raise HarnessError("it lacks name, fits, read, keys (of lines) or holds (of files)")
-                built.append((registration, layout))
-            except HarnessError as failure:
-                self._leave_out(registration, str(failure))
-        return built
-
-    def _leave_out(self, registration: Registration, reason: str) -> None:
-        name = f"{registration.name!r} of {registration.origin}"
-        if name not in self._broken:
-            self._broken.append(name)
-            self._say(f"pool: layout {name} is left out: {reason}")
+    def of(self, path: Path) -> Layout:
+        """Return the layout of a pool. An empty file has our own. HarnessError if no layout fits."""
+        try:
+            first = None if path.is_dir() else _first_line(path)
+        except HarnessError:  # no JSON
+            if (layout := self.of_file(path)) is None:
+                raise
+            return layout
+        if first is None or not OWN.fits(first.value):
+            if (layout := self.of_file(path)) is not None:
+                return layout
+            first = first or _first_line(path)
+        return OWN if first is None or OWN.fits(first.value) else self._of_line(first)
 
     def of_file(self, path: Path) -> FileLayout | None:
         """The first layout of files that fits a file or folder."""
         layout: FileLayout | None = self._first(FileLayout, path)
         return layout
 
-    def of_line(self, line: Line) -> LineLayout:
+    def in_key(self, path: Path) -> dict[str, Any] | None:
+        """What fixes how a pool is read (name, distribution, code), for its key; None for ours and built-in layouts."""
+        layout = self.of(path)
+        others = (registration for registration, built in self._built if built is layout)
+        return next((described(other, layout) for other in others if not _is_built_in(other)), None)
+
+    @cached_property
+    def _registry(self) -> Registry:
+        return self._given or load_registry()
+
+    @cached_property
+    def _built(self) -> list[tuple[Registration, Layout]]:
+        """The layouts that could be built, in the order in which they are asked."""
+        built = []
+        for registration in sorted(self._registry.registrations, key=_is_built_in):
+            if registration.kind == "layout":
+                try:
+                    layout = build(self._registry, "layout", Spec(registration.full_name))
+                    if not isinstance(layout, (LineLayout, FileLayout)):
+                        raise HarnessError("it lacks name, fits, read, keys (of lines) or holds (of files)")
+                    built.append((registration, layout))
+                except HarnessError as failure:
+                    self._broken.append(f"{registration.name!r} of {registration.origin}")
+                    self._say(f"pool: layout {self._broken[-1]} is left out: {failure}")
+        return built
+
+    def _of_line(self, line: Line) -> LineLayout:
         """The first layout of lines that fits; HarnessError, which names all that are known, where none does."""
         layout: LineLayout | None = self._first(LineLayout, line.value)
         if layout is not None:
             return layout
-        layouts = [OWN, *(layout for _, layout in self.built)]
+        layouts = [OWN, *(layout for _, layout in self._built)]
         known = [f"{layout.name} ({layout.keys})" for layout in layouts if isinstance(layout, LineLayout)]
         known += [layout.holds for layout in layouts if isinstance(layout, FileLayout)]
         left_out = f"; left out as broken: {', '.join(self._broken)}" if self._broken else ""
@@ -293,31 +268,10 @@ class Layouts:
         )
 
     def _first(self, kind: Any, value: Any) -> Any:
-        for registration, layout in self.built:
-            try:
-                with contained():
-                    if isinstance(layout, kind) and layout.fits(value):
-                        return layout
-            except (HarnessError, OSError):
-                raise
-            except Exception as failure:
-                self._leave_out(registration, error_text(failure))
+        for _, layout in self._built:
+            if isinstance(layout, kind) and _called(f"pool: layout {layout.name!r}", layout.fits, value):
+                return layout
         return None
-
-
-def find_layout(path: Path, layouts: Layouts) -> Layout:
-    """Return the layout of a pool. An empty file has our own. HarnessError if no layout fits."""
-    try:
-        first = None if path.is_dir() else _first_line(path)
-    except HarnessError:  # no JSON
-        if (layout := layouts.of_file(path)) is None:
-            raise
-        return layout
-    if first is None or not OWN.fits(first.value):
-        if (layout := layouts.of_file(path)) is not None:
-            return layout
-        first = first or _first_line(path)
-    return OWN if first is None or OWN.fits(first.value) else layouts.of_line(first)
 
 
 def _first_line(path: Path) -> Line | None:
@@ -331,3 +285,234 @@ def _is_built_in(registration: Registration) -> bool:
 
 def _shown_keys(line: Line) -> str:
     return f"{', '.join(map(repr, line.value)) or 'none':.300}"
+
+
+# Joining
+
+
+SHORTEST = 20  # characters of a prompt that is looked for within others; also the length of the index's keys
+SEVERAL = "several"
+WAYS = {
+    "--ids": "by the table of --ids",
+    "id": "by id",
+    "prompt": "by prompt",
+    "rendered": "by the prompt as the task asks it",
+    "within": "because their prompt holds the task's",
+}
+
+Prompts: TypeAlias = dict[str, Problem | None]  # squeezed prompt -> its problem; None where it is of several
+
+
+class Joined:
+    """Iterate over a pool file: pairs of a line and its problem, without the lines that join to no problem.
+
+    After each pass `index` lists what it joined. Without a `join` each line is its own problem.
+    """
+
+    def __init__(self, path: Path, join: Joiner | None, layouts: Layouts | None = None) -> None:
+        self.path, self.join, self.layouts = path, join, layouts or Layouts()
+        self._index: dict[str, list[Any]] = {}  # what `index` returns
+
+    def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
+        self._index = {"entries": [], "lost": [], "several": [], "notes": []}
+        taken: dict[str, str] = {}
+        for record in read_pool(self.path, self._index["notes"].append, self.layouts):
+            prompt = next(iter(record.prompts), "")
+            problem: Problem | None = Problem(record.problem_id, prompt, record.reference)
+            problem, way = self.join(record) if self.join else (problem, "")
+            if problem is None:
+                self._index["several" if way == SEVERAL else "lost"].append(record.problem_id)
+                continue
+            name = storable(problem.id)  # as a cell has it
+            if name in taken:
+                two = f"{record.problem_id!r} and {taken[name]!r}"
+                raise HarnessError(f"pool {self.path}: {two} both join to problem {problem.id!r}: one line a problem")
+            taken[name] = record.problem_id
+            entry = {
+                "id": problem.id,
+                "line": record.problem_id,
+                "way": way,
+                "prompt": prompt,
+                "reference": record.reference,
+                "n": len(record.responses),
+                "graded": record.correct is not None,
+                **({"figures": True} if record.measurements else {}),
+                **({"scores": list(record.scores)} if record.scores else {}),
+                "logprob_kind": record.logprob_kind,
+            }
+            self._index["entries"].append(entry)
+            yield record, problem
+
+    def index(self) -> dict[str, Any]:
+        """Return what the last pass joined; HarnessError if no line joined, or none by the table of --ids.
+
+        entries  for each joined problem what the file says of it
+        lost     the ids of lines that fit no problem
+        several  the ids of lines that fit several problems, and so join to none
+        notes    how the file was read
+        """
+        ids, entries = self.join and self.join.ids, self._index["entries"]
+        if not entries:
+            lost = [*self._index["lost"], *self._index["several"]]
+            raise HarnessError(
+                f"pool {self.path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is "
+                f"{lost[0]!r}: check the split, or {'the table' if ids else 'give a table of --ids'}"
+            )
+        if ids and not any(entry["way"] == "--ids" for entry in entries):
+            raise HarnessError(
+                f"ids {ids.path}: names no line of pool {self.path}; its first is {entries[0]['line']!r}"
+            )
+        return self._index
+
+
+def remarks(index: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines for the user about an `index`: how its file was read, how its lines joined, which joined none."""
+    entries, lost, several = index["entries"], index["lost"], index["several"]
+    total = len(entries) + len(lost) + len(several)
+    yield from index["notes"]
+    ways = Counter(entry["way"] for entry in entries)
+    if set(ways) - {"", "id"}:
+        yield "pool: joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in WAYS.items() if ways[way])
+    for names, what, remedy in (
+        (lost, "join to none of the task's", ""),
+        (several, "fit several of the task's and are left out", "; a table of --ids says which is meant"),
+    ):
+        if names:
+            first = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+            yield f"pool: {len(names)} of {total} problems {what}: {first}{remedy}"
+
+
+class Joiner:
+    """Find the problem of a task that a line of a pool answers; the module's docstring lists the ways."""
+
+    def __init__(self, task: Task, problems: Iterable[Problem], ids: IdTable | None = None) -> None:
+        problems = list(problems)
+        chats = [(task.messages(problem), problem) for problem in problems]
+        raw = _by_prompt((problem.prompt, problem) for problem in problems)
+        rendered = _by_prompt(("\n".join(message["content"] for message in chat), problem) for chat, problem in chats)
+        last = _by_prompt((chat[-1]["content"], problem) for chat, problem in chats if chat)
+        self.ids = ids
+        self.by_id = {problem.id: problem for problem in problems}
+        self._ways: tuple[tuple[str, Callable[[str], list[Problem | None]]], ...] = (
+            ("prompt", lambda text: [raw[text]] if text in raw else []),
+            ("rendered", lambda text: [rendered[text]] if text in rendered else []),
+            ("within", Within(raw)),
+            ("within", Within(last)),
+        )
+
+    def __call__(self, record: PoolRecord) -> tuple[Problem | None, str]:
+        """Return the problem and the way it was found; None, and `SEVERAL` or another text, where there is none."""
+        if self.ids and (mapped := self.ids.find(record)) is not None:
+            return self.by_id.get(mapped), "--ids"
+        if known := [name for name in record.ids if name in self.by_id]:
+            return self.by_id[known[0]], "id"
+        prompts = [_squeezed(prompt) for prompt in record.prompts]
+        for way, find in self._ways:
+            for fits in map(find, prompts):
+                if fits:
+                    return (fits[0], way) if len(fits) == 1 and fits[0] else (None, SEVERAL)
+        return None, ""
+
+
+class Within:
+    """Find the problem whose prompt is contained in a longer text, of which every position is looked up in an index."""
+
+    def __init__(self, prompts: Prompts) -> None:
+        self.starts: dict[str, list[tuple[str, Problem | None]]] = {}
+        for prompt, problem in prompts.items():
+            if len(prompt) >= SHORTEST:
+                self.starts.setdefault(prompt[:SHORTEST], []).append((prompt, problem))
+
+    def __call__(self, text: str) -> list[Problem | None]:
+        """The problems whose prompts the text contains, each once; None for problems that share a prompt."""
+        contained: dict[int, Problem | None] = {}
+        end = 0
+        for start in range(len(text) - SHORTEST + 1 if self.starts else 0):
+            fits = [fit for fit in self.starts.get(text[start : start + SHORTEST], ()) if _stands(fit[0], text, start)]
+            if fits:
+                prompt, problem = max(fits, key=lambda fit: len(fit[0]))
+                if start + len(prompt) > end:  # else it lies inside one found before
+                    end = start + len(prompt)
+                    contained[id(problem)] = problem
+        return list(contained.values())
+
+
+def _stands(prompt: str, text: str, start: int) -> bool:
+    """Whether the prompt is at that place and no number runs on over its ends."""
+    end = start + len(prompt)
+    cuts_before = prompt[0].isdigit() and re.search(r"\d\.?$", text[max(0, start - 2) : start])
+    cuts_after = prompt[-1].isdigit() and re.match(r"\.?\d", text[end : end + 2])
+    return text.startswith(prompt, start) and not cuts_before and not cuts_after
+
+
+def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
+    """The problem of each prompt; of several that are graded alike (same reference and meta) the first."""
+    known: Prompts = {}
+    for prompt, problem in pairs:
+        squeezed = _squeezed(prompt)
+        first = known.get(squeezed, problem)
+        same = first is problem or (
+            first and repr([first.reference, first.meta]) == repr([problem.reference, problem.meta])
+        )
+        known[squeezed] = first if same else None
+    return known
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+class IdTable:
+    """A table (JSONL, JSON, CSV, TSV): the problem's id for a pool's line, known by its id or its prompt."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._by_id: dict[str, str] = {}
+        self._by_prompt: dict[str, str | None] = {}
+        for row in _rows(path):
+            task_id, pool_id = _cell(row, "task_id", "problem_id", "id"), _cell(row, "pool_id", "from")
+            prompt = row.value.get("prompt")
+            if task_id is not None and pool_id is not None:
+                before = self._by_id.setdefault(pool_id, task_id)
+                if before != task_id:
+                    raise HarnessError(f"{row.where}: {pool_id!r} is {task_id!r} here and {before!r} in a row before")
+            elif task_id is not None and isinstance(prompt, str):
+                squeezed = _squeezed(prompt)
+                same = self._by_prompt.get(squeezed, task_id) == task_id
+                self._by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
+            else:
+                raise HarnessError(
+                    f"{row.where}: expected the task's id (task_id, problem_id or id) and the pool's line (pool_id, "
+                    f"from or prompt), got {_shown_keys(row)}"
+                )
+        if not self._by_id and not self._by_prompt:
+            raise HarnessError(f"ids {path}: no rows: it holds a task's id and a pool's line each, see docs/pools.md")
+
+    def find(self, record: PoolRecord) -> str | None:
+        """The id of the task's problem; None where the table does not name the line, or gives its prompt to several."""
+        named = [self._by_id.get(name) for name in record.ids]
+        named += [self._by_prompt.get(_squeezed(prompt)) for prompt in record.prompts]
+        return next((name for name in named if name is not None), None)
+
+
+def _cell(row: Line, *names: str) -> str | None:
+    """The text or whole number under the first of those names that is there."""
+    cells = (row.value.get(name) for name in names)
+    return next((str(cell).strip() for cell in cells if isinstance(cell, (str, int)) and str(cell).strip()), None)
+
+
+def _rows(path: Path) -> Iterator[Line]:
+    with opened(path, "ids") as file:
+        start = file.read(4096)
+        if start.lstrip()[:1] in ("{", "["):
+            yield from read_lines(path, "ids")
+            return
+        file.seek(0)
+        reader = csv.DictReader(file, delimiter="\t" if "\t" in start.partition("\n")[0] else ",", strict=True)
+        try:
+            for row in reader:
+                place = f"line {reader.line_num}"
+                value = {str(name): cell for name, cell in row.items()}
+                yield Line(value, reader.line_num, place, f"ids {path}, {place}")
+        except csv.Error as failure:
+            raise HarnessError(f"ids {path}, line {reader.line_num}: not CSV ({failure})") from failure

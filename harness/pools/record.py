@@ -1,8 +1,8 @@
 """What whoever writes a layout of pool files needs: the record that it gives, what it offers, and functions to read by.
 
-A layout is a plugin of kind "layout" (`register_layouts`), built without parameters. It turns a file that another tool
-wrote into `PoolRecord`s, one a problem, and reads either JSON lines (`LineLayout`) or whole files (`FileLayout`). What
-it refuses, it refuses with a HarnessError that names file and place.
+A layout is a plugin (`register_layouts`), built without parameters. It turns a file of another tool into `PoolRecord`s,
+one a problem, and reads either JSON lines (`LineLayout`) or whole files (`FileLayout`). It refuses
+by a HarnessError that names file and place.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ Say: TypeAlias = Callable[[str], None]
 class PoolRecord:
     """A problem's responses from a pool file.
 
-    `reference`: the answer to the problem, if the file has one; from a plugin's layout it is stored as
-    `as_reference` returns it. `logprobs`: one number a response; `logprob_kind` says in words which.
-    `measurements`: those of each response, for a task that judges by them. `names`: what the file calls each.
-    `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
-    `scores`: by name one number a response, None or NaN where unknown; of reward models or judges, never verdicts.
-    `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
+    reference     the answer to the problem; from a plugin's layout it is stored as `as_reference` returns it
+    logprobs      one number a response; `logprob_kind` says in words which
+    measurements  those of each response, for a task that judges by them
+    finish        how each ended, "stop" or "length"; None: not known, so each counts as complete
+    names         what the file calls each response
+    scores        by name one number a response, None or NaN where unknown; of reward models or judges, never verdicts
+    more_ids, more_prompts   further names under which it may join to a task's problem, best first
     """
 
     problem_id: str
@@ -74,11 +75,10 @@ class PoolRecord:
 class LineLayout(Protocol):
     """A layout of JSON lines: files and folders are opened, unpacked and parsed by the harness.
 
-    name    as messages show it
-    keys    what each line holds, for messages
-    Three attributes are optional: `one_line_a_problem = True` where lines are problems, which lets progress be shown;
-    `remark`, what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts"; and `verdicts`,
-    keys of another grader's verdicts, which are named too where the first line has them.
+    name      as messages show it
+    keys      what each line holds, for messages
+    remark    optional: what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts"
+    verdicts  optional: keys of another grader's verdicts, which are named too where the first line has them
     """
 
     name: str
@@ -95,10 +95,9 @@ class LineLayout(Protocol):
 class FileLayout(Protocol):
     """A layout of whole files, or of folders.
 
-    name    as messages show it
-    holds   what it reads, for messages, e.g. "lighteval parquet"
-    A layout of folders may have `files(path)`: those of the folder that it reads. A change in another one then changes
-    no key.
+    name   as messages show it
+    holds  what it reads, for messages, e.g. "lighteval parquet"
+    files  optional: `files(path)`, those of a folder that it reads, so that a change in another one changes no key
     """
 
     name: str
@@ -115,13 +114,9 @@ class FileLayout(Protocol):
 
 
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
-    """Yield one record for each key, with the responses of all records that have it, in order of first appearance.
+    """Yield one record for each key of pairs (key, record), with the responses of all with it, as they appear.
 
-    Everything except the responses, their scores and how they ended is that of the key's first record. A score that
-    only some of the records have is unknown for the others' responses. All texts stay in memory until the last part is
-    read.
-
-    parts  pairs of a key and a record
+    What is not of a single response is that of the key's first record. All texts stay in memory until the last is read.
     """
     groups: dict[Hashable, list[PoolRecord]] = {}
     for key, part in parts:
@@ -193,11 +188,11 @@ def as_reference(value: Any) -> Any:
     Texts, whole numbers, booleans, None and flat lists of these stay as they are. Anything else, also a float or a very
     long number, becomes text, or None if Python cannot write it.
     """
-    plain = (str, int, type(None))
-    entries = value if isinstance(value, list) else [value]
-    if all(
-        isinstance(entry, plain) and not (isinstance(entry, int) and entry.bit_length() >= 4_096) for entry in entries
-    ):
+
+    def is_plain(entry: Any) -> bool:
+        return entry is None or isinstance(entry, str) or (isinstance(entry, int) and entry.bit_length() < 4_096)
+
+    if all(map(is_plain, value if isinstance(value, list) else [value])):
         return value
     try:
         return str(value)

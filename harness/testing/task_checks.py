@@ -13,9 +13,9 @@ from typing import Any
 
 from harness.plugin_system import finish_argument
 
+from ..contracts import Measured
 from ..errors import HarnessError, error_text
 from ..records import STATUSES, Problem, Verdict
-from ..task import Measured
 from . import examples
 from .checking import Inapplicable, Violation, check, expect, parameter_check, picklable, state
 

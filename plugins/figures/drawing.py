@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Plot
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
@@ -57,11 +56,11 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return inert_text.csv_table(rows)
 
 
-def _figure(request: Request) -> Plot:
+def _figure(request: Request) -> Any:
     registry = load_registry(request.plugin_files)
     known = [registration.name for registration in registry.of_kind("plot")]
     if request.name not in known:
         guess = did_you_mean(request.name, known).replace("installed", "figures")
         raise HarnessError(f"plot: no figure {request.name!r} {guess}")
-    figure: Plot = build(registry, "plot", request.name)
+    figure: Any = build(registry, "plot", request.name)
     return figure

@@ -12,7 +12,7 @@ from harness.system.json_text import Line
 class CodeT:
     """Samples of CodeT, `{"prompt": ..., "samples": [...]}`, one line a problem."""
 
-    name, keys, one_line_a_problem = "CodeT", "prompt, samples", True
+    name, keys = "CodeT", "prompt, samples"
 
     def fits(self, value: Mapping[str, Any]) -> bool:
         """Return whether a line has the keys `prompt` and `samples`."""

@@ -16,6 +16,7 @@ from harness.columns.responses import responses_of
 from harness.columns.store import about
 from harness.columns.stored import StoredPool, StoredResponses, stored_pool
 from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes, verdicts_of
+from harness.contracts import Task
 from harness.errors import HarnessError, did_you_mean
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_context, make_plan
@@ -28,7 +29,6 @@ from harness.results.rows import chance_level
 from harness.system.files import write_atomically
 from harness.system.hashing import canonical_json
 from harness.system.progress import Progress
-from harness.task import Task
 
 TROUBLE = (
     "timeout",

@@ -20,7 +20,7 @@ import numpy as np
 
 from harness.columns.column import Column, Question
 from harness.columns.responses import responses_of
-from harness.contracts import Engine, ScoresResponses, Trainer
+from harness.contracts import Engine
 from harness.errors import HarnessError
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
@@ -37,12 +37,12 @@ from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.system.files import write_atomically
 from harness.system.hashing import digest
 from harness.system.progress import Progress
-from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run
 
 from . import eval_intervals
 from .evaluation_file import FILE, KIND, SCHEMA
 from .requests import EvalRequest
+from .training import Checkpoint, Trainer, TrainingRun
 from .training_run import best_step, has_second_grader, naming_data_options
 
 BASE = "base"
@@ -247,7 +247,7 @@ def _add_likelihoods(
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
     run, first_plan = evaluated[0][0].run, evaluated[0][1]
     engine: Engine = first_plan.context.part("engine", request.engine, model=run.model).built
-    if not isinstance(engine, ScoresResponses):
+    if not hasattr(engine, "score"):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
     with progress.stage("score", len(evaluated) * len(first_plan.questions), "responses") as stage:

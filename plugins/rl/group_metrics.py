@@ -1,10 +1,10 @@
-"""Compute the logged metrics of a step's groups (see `harness.training.METRICS`)."""
+"""Compute the logged metrics of a step's groups (see `harness_plugins.rl.training.METRICS`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.training import Rollouts
+from .training import Rollouts
 
 if TYPE_CHECKING:
     import torch

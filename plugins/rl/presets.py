@@ -13,9 +13,9 @@ from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import Spec, parse_spec
-from harness.training import Settings
 
 from .requests import TrainRequest
+from .training import Settings
 
 BONUS: Mapping[str, Mapping[str, Any]] = {"repexp": {"dim": 4, "spread": 0.5}}
 

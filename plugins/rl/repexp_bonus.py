@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness import HarnessError
-from harness.training import Rollouts, Shaped
 
 from .group_metrics import group_metrics
+from .training import Rollouts, Shaped
 
 if TYPE_CHECKING:
     import torch

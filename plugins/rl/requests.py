@@ -9,7 +9,8 @@ from typing import Annotated
 
 from harness.errors import HarnessError
 from harness.plugin_system.command_options import Help
-from harness.training import SPLITS
+
+from .training import SPLITS
 
 PRESETS = ("paper", "exploring")
 PLUGIN = Help("A plugin in a single file; repeatable.", ("--plugin",))

@@ -13,7 +13,8 @@ from harness.errors import HarnessError
 from harness.records import Message, Problem
 from harness.system import json_text
 from harness.system.json_text import read_lines
-from harness.training import UNRECORDED, TrainingRun
+
+from .training import UNRECORDED, TrainingRun
 
 
 def write_run(run: TrainingRun) -> None:

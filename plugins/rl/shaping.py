@@ -16,8 +16,9 @@ from harness.plugin_system import finish_argument
 from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Verdict, error
-from harness.training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun
 from harness_plugins.rl.run_files import read_metrics
+
+from .training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun
 
 MEMORY = "bonus.safetensors"  # in a checkpoint's folder: the bonus' memory, needed to resume
 
@@ -99,7 +100,7 @@ class MetricsLog:
         os.replace(part, path)
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
-        """Append one step's metrics: those of `harness.training.METRICS` first, then the trainer's."""
+        """Append one step's metrics: those of `harness_plugins.rl.training.METRICS` first, then the trainer's."""
         ordered = {name: metrics[name] for name in METRICS if name in metrics} | metrics
         with self.path.open("a", encoding="utf-8") as out:
             out.write(json.dumps({"step": step, **{k: _short(v) for k, v in ordered.items()}}) + "\n")

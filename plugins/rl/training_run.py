@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Audited, Task, Trainable, Trainer
 from harness.errors import HarnessError
 from harness.jobs.price import Outlook, require_consent
 from harness.plugin_system.component import build, parse_spec
@@ -26,12 +25,12 @@ from harness.records import Message, Problem
 from harness.system.children import run_child
 from harness.system.hashing import digest
 from harness.system.progress import Progress, Stage
-from harness.training import SPLITS, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_metrics, read_run, step_in, write_problems, write_run
 
 from . import presets
 from .folder_lock import locked
 from .requests import TrainRequest
+from .training import SPLITS, Launch, Trainer, TrainingRun
 
 Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems with their chat messages
 EPOCHS = 1000  # the authors' default limit: a run is stopped by hand
@@ -240,10 +239,10 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
 
 def has_second_grader(task: Any) -> bool:
     """Return whether the task has a second, stricter grader."""
-    return isinstance(task, Audited)
+    return hasattr(task, "audit")
 
 
-def _reward(request: TrainRequest, task: _Trained) -> str:
+def _reward(request: TrainRequest, task: Any) -> str:
     """The grader of the reward: as requested, else as the task says, else "verifier"."""
     if has_second_grader(task):
         return request.reward or task.rl.get("reward", "lenient")
@@ -285,13 +284,9 @@ def _refuse_another(run: TrainingRun) -> None:
         )
 
 
-class _Trained(Task, Trainable):
-    """A task that says how to train on it, as `_task` returns it."""
-
-
-def _task(request: TrainRequest, registry: Registry, split: str) -> _Trained:
-    task: _Trained = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
-    splits = task.rl if isinstance(task, Trainable) else {}
+def _task(request: TrainRequest, registry: Registry, split: str) -> Any:
+    task: Any = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
+    splits = getattr(task, "rl", {})
     missing = [name for name in ("train", "dev") if name not in splits]
     if missing:
         able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"

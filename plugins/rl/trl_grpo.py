@@ -27,11 +27,11 @@ from torch.utils.data import Sampler
 from trl import GRPOConfig, GRPOTrainer
 
 from harness import HarnessError
-from harness.training import Checkpoint, Rollouts, Shaped, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 
 from ..engines.transformers.engine import Transformers
 from .shaping import Grader, MetricsLog, Shaping
+from .training import Checkpoint, Rollouts, Shaped, TrainingRun
 from .trl_rollouts import DEV, SHUFFLE, TRAIN, Chats, PolicyEngine, batch_of, hidden_means, stream
 from .trl_settings import FOREVER, grpo_arguments, updates
 from .trl_trainer import STEP, Trl

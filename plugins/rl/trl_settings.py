@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 
 from harness import HarnessError
 from harness.errors import did_you_mean
-from harness.training import Settings, TrainingRun
+
+from .training import Settings, TrainingRun
 
 DUAL_CLIP = 3.0  # verl's clip_ratio_c, the largest ratio; TRL calls it delta
 FOREVER = 1_000_000  # steps of a run that has no end

@@ -18,9 +18,9 @@ from typing import Literal
 from harness import HarnessError
 from harness.system import extras
 from harness.system.json_text import read
-from harness.training import Checkpoint, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 
+from .training import Checkpoint, Launch, TrainingRun
 from .trl_settings import FOREVER, grpo_arguments
 from .verl_memory import GIB, TRAINED, parameter_count
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.training import Settings, TrainingRun
+from .training import Settings, TrainingRun
 
 TRAINER_MODE = "harness"  # the name of the harness' trainer in verl
 CHILD = "harness_plugins.rl.verl_child"

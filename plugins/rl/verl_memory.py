@@ -15,7 +15,8 @@ from typing import Any
 
 from harness import HarnessError
 from harness.system.json_text import parsed
-from harness.training import Settings
+
+from .training import Settings
 
 GIB = 2**30
 TRAINED = 16  # bytes a parameter while the policy is updated

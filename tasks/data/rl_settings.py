@@ -1,7 +1,7 @@
 """The RL settings of each task (`Task.rl`): the splits to train, choose the checkpoint and report on, and others.
 
 For MATH, GSM8K and DAPO with AIME they are the paper's (Tuyls et al. 2025, arXiv:2510.11686, appendix on RL). A value
-that is missing here has the default of `harness.training.Settings`, which holds the paper's table. A task imports this
+that is missing here has the default of `Settings` (plugins/rl/training.py), the paper's table. A task imports this
 module only inside its property `rl`, so that the settings for training, which do not affect grading, change no
 verdict's key.
 

@@ -36,8 +36,8 @@ from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.system.children import run_child
-from harness.training import Settings, TrainingRun
 from harness_plugins.rl.run_files import write_problems, write_run
+from harness_plugins.rl.training import Settings, TrainingRun
 from harness_plugins.rl.verl_environment import find_python
 from harness_plugins.rl.verl_trainer import Verl
 

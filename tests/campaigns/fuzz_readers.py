@@ -38,10 +38,8 @@ from safetensors.numpy import save as save_tensors
 
 from harness import HarnessError
 from harness.columns.column import Question
-from harness.pools.given import GivenVectors
-from harness.pools.joining import IdTable, Joined
-from harness.pools.reading import Layouts, count_problems, pool_digest, pool_files
-from harness.pools.verified import read_verified
+from harness.pools.given import GivenVectors, read_verified
+from harness.pools.reading import IdTable, Joined, Layouts, pool_digest
 from harness.records import Problem
 from harness.system.hashing import canonical_json, digest, readable, storable
 from harness_tasks.competition_math import Math500
@@ -126,8 +124,7 @@ class Kind:
 
 def read_as_pool(path: Path) -> None:
     """Every record, as the store would keep it."""
-    count_problems(path, LAYOUTS)
-    pool_digest(path, LAYOUTS), pool_files(path, LAYOUTS)
+    pool_digest(path, LAYOUTS)
     joined = Joined(path, None, LAYOUTS)
     for record, problem in joined:
         responses = record.as_responses()
@@ -155,7 +152,7 @@ def read_as_verified(path: Path) -> None:
 
 def read_as_ids(path: Path) -> None:
     """The table."""
-    canonical_json([IdTable(path).by_id])
+    IdTable(path)
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:

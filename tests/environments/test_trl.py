@@ -21,13 +21,13 @@ from support.recorded_steps import RECORDING, hold
 from support.refusals import refusal_of
 
 from harness.system.children import run_child
-from harness.training import Rollouts, TrainingRun
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder as tiny24
 from harness_plugins.rl import training_run
 from harness_plugins.rl.requests import TrainRequest
 from harness_plugins.rl.run_files import read_metrics
 from harness_plugins.rl.shaping import Shaping
+from harness_plugins.rl.training import Rollouts, TrainingRun
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
 from harness_tasks.game24 import Game24

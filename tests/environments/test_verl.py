@@ -27,11 +27,11 @@ from support.training_runs import game24_run
 from harness import Sampler
 from harness.records import SampleRequest
 from harness.system.children import run_child
-from harness.training import Settings, TrainingRun
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder
 from harness_plugins.rl.run_files import read_metrics, read_problems, write_run
 from harness_plugins.rl.shaping import Shaping
+from harness_plugins.rl.training import Settings, TrainingRun
 from harness_plugins.rl.verl_environment import VARIABLE
 from harness_plugins.rl.verl_trainer import Verl
 

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness import HarnessError, hookimpl
-from harness.training import Checkpoint, Launch
 from harness_plugins.rl.run_files import read_metrics, read_run
+from harness_plugins.rl.training import Checkpoint, Launch
 
 MODELS = {2: "tiny24-weak", 4: "tiny24-medium", 6: "tiny24"}  # what it "learns" by these steps
 

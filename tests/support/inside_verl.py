@@ -61,9 +61,9 @@ def shaped_with_padding(bonus: str) -> dict[str, bool]:
     from omegaconf import OmegaConf
     from transfer_queue import KVBatchMeta
 
-    from harness.training import Rollouts
     from harness_plugins.rl.run_files import read_run
     from harness_plugins.rl.shaping import Shaping
+    from harness_plugins.rl.training import Rollouts
     from harness_plugins.rl.verl_child.trainer import HIDDEN, ShapingTrainer
 
     trainer = ShapingTrainer.__new__(ShapingTrainer)

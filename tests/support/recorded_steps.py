@@ -6,7 +6,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from harness.training import Rollouts, TrainingRun
+from harness_plugins.rl.training import Rollouts, TrainingRun
 from support.paths import SUPPORT
 from support.recording_bonus import HOLD
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from harness.training import Rollouts
+from harness_plugins.rl.training import Rollouts
 
 
 def random_rows(seed: int, n: int, d: int, scale: float = 1.0) -> torch.Tensor:

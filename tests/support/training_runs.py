@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.training import TrainingRun
 from harness_plugins.rl import training_run
 from harness_plugins.rl.requests import TrainRequest
 from harness_plugins.rl.run_files import write_problems, write_run
+from harness_plugins.rl.training import TrainingRun
 from harness_tasks.game24 import Game24
 from support import counting_trainer
 from support.paths import SUPPORT

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.training import TrainingRun
 from harness_plugins.rl.run_files import read_run
 
+from ..training import TrainingRun
 from . import RUN, contract
 from .resuming import logged, tidy
 

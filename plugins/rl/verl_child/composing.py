@@ -17,9 +17,9 @@ from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
 from harness import HarnessError
-from harness.training import TrainingRun
 
 from ..shaping import Shaping
+from ..training import TrainingRun
 from ..verl_config import BEYOND_SCHEMA
 from .run_options import options
 

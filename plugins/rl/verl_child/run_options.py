@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.training import TrainingRun
 from harness_plugins.rl.run_files import read_run
 
+from ..training import TrainingRun
 from . import RUN
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 
-from harness.training import Rollouts
-
 from ..shaping import MetricsLog, Shaping
+from ..training import Rollouts
 from ..verl_config import TRAINER_MODE
 from .encoder import Encoders
 from .resuming import mark_complete
@@ -49,7 +48,7 @@ class ShapingTrainer(PPOTrainerSync):
         self.run = current_run()
         self.shaping = Shaping(self.run)
         self.hidden = options(self.run).hidden if self.shaping.needs("hidden") else None
-        self.step_metrics: dict[str, float] = {}  # of the current step, by the names of harness.training.METRICS
+        self.step_metrics: dict[str, float] = {}  # of the current step, by the names of `training.METRICS`
         self.training = False
 
     def _init_resource_pool_mgr(self) -> None:

@@ -164,8 +164,8 @@ def test_objects_rank_in_this_process_whatever_the_executor(door, written):
         ({"selectors": "spread", "embeddings": np.eye(3)}, "run: embeddings must be the path of a file, got array(["),
         ({"selectors": "spread", "pool": {"a": ["4"]}}, "run: pool must be the path of a file, got {'a': ['4']}"),
         ({"selectors": "spread", "model": np}, "run: model must be a valid string, got <module"),
-        ({"selectors": "spread", "until_correct": True}, "run: until_correct=True takes no selectors"),
-        ({"until_correct": True}, "run: until_correct=True makes no rows: use `harness run` in a shell"),
+        ({"selectors": "spread", "until_correct": True}, "run: until_correct takes no selectors"),
+        ({"until_correct": True}, "run: until_correct makes no rows: use `harness run` in a shell"),
         ({"selectors": [Last()], "rank_timeout": 3}, "run: rank_timeout goes with specs: objects of this session"),
         ({"selectors": "spread", "task": None}, "run: say what to run, e.g. task game24, or pool FILE"),
     ],
@@ -178,7 +178,7 @@ def test_long_work_begins_with_yes(door, monkeypatch):
     monkeypatch.setattr("harness.jobs.price.MANY_RESPONSES", 40)
     line = refusal_of(door, "spread")
     assert line.startswith("run: not begun, since it takes 48 responses")
-    assert "add yes=True to begin it unasked; preset quick, limit, n and max_tokens make it" in line
+    assert "add yes to begin it unasked; preset quick, limit, n and max_tokens make it" in line
     assert len(door("spread", yes=True)) == 1
 
 

@@ -133,7 +133,7 @@ class Runs(Colours):
     runs_answers = True
 
     def run_answers(self, problem, responses):
-        from harness.task import Ran
+        from harness.contracts import Ran
 
         for response in responses:
             note(response.split()[0])

@@ -139,7 +139,7 @@ class Runs(Colours):
     reads_finish = runs_answers = True
 
     def run_answers(self, problem, responses, *, finish):
-        from harness.task import Ran
+        from harness.contracts import Ran
 
         fails = (HERE / "fails").read_text() if (HERE / "fails").exists() else ""
         note(*sorted(response.split()[-1] for response in responses))

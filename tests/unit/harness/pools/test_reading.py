@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from corpora.pool_faults import CODET, EVALPLUS, NO_POOLS, OWN, OWN_LINES
+from corpora.pool_faults import CODET, NO_POOLS, OWN, OWN_LINES
 from support.paths import ROOT
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import refusal_of, wrongly_refused
 
 from harness import HarnessError
-from harness.pools.reading import count_problems, pool_digest, pool_files, read_pool, takes_scores
+from harness.pools.reading import Layouts, pool_digest, read_pool
 from harness.pools.record import PoolRecord
 
 
@@ -36,11 +36,10 @@ def test_a_folder_of_json_lines_is_one_pool_and_each_of_its_files_counts(written
     written("not of the pool", "parts/notes.txt")
     parts = tmp_path / "parts"
     assert list(responses_in(parts)) == ["0", "1", "2"]
-    assert [path.name for path in pool_files(parts)] == ["0.jsonl", "1.jsonl.gz", "2.jsonl"]
-    digests = [pool_digest(parts)]
+    digests = [pool_digest(parts, Layouts())]
     for content, name in (("more notes", "notes.txt"), ([OWN], "2.jsonl"), ([OWN], "3.jsonl")):
         written(content, f"parts/{name}")
-        digests.append(pool_digest(parts))
+        digests.append(pool_digest(parts, Layouts()))
     assert [first == second for first, second in pairwise(digests)] == [True, False, False]
 
 
@@ -50,13 +49,6 @@ def test_lines_that_need_no_grouping_are_read_one_at_a_time(written):
         assert next(records).responses
         with pytest.raises(HarnessError, match="line 2: not JSON"):
             next(records)
-
-
-def test_the_number_of_problems_is_known_before_only_where_lines_are_problems(written, tmp_path):
-    counts = {"own": [OWN, OWN], "CodeT": CODET, "evalplus": [EVALPLUS], "broken": "broken", "parquet": b"PAR1"}
-    numbers = {name: count_problems(written(content), LAYOUTS) for name, content in counts.items()}
-    assert numbers == {"own": 2, "CodeT": 2, "evalplus": 0, "broken": 0, "parquet": 0}
-    assert count_problems(tmp_path / "absent") == 0
 
 
 def test_what_is_no_pool_is_refused_in_one_line_with_the_place(written):
@@ -107,7 +99,6 @@ def test_scores_are_a_list_or_lists_by_name_and_null_where_unknown(written):
         path = written([line | {"scores": given}])
         [record] = read_pool(path)
         assert record.scores == expected
-        assert takes_scores(path, LAYOUTS) == bool(expected)
         read = record.as_responses().scores
         wanted = {name: np.array(column, np.float64) for name, column in expected.items()}
         assert read.keys() == wanted.keys()
@@ -116,5 +107,3 @@ def test_scores_are_a_list_or_lists_by_name_and_null_where_unknown(written):
 
 def test_a_malformed_line_is_refused_with_its_place_and_fault(written):
     assert not wrongly_refused(OWN_LINES, lambda line: list(read_pool(written([line]))))
-    doubled = json.dumps([OWN, OWN])
-    assert "entry 2: problem_id 'a' stands on entry 1 already" in pool_refusal(written(doubled, "pool.json"))

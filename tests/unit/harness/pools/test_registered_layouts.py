@@ -13,7 +13,7 @@ from support.refusals import wrongly_refused
 
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import Fault, Origin, load_registry
-from harness.pools.reading import OWN, Layouts, other_layout, pool_files, read_pool
+from harness.pools.reading import OWN, Layouts, pool_digest, read_pool
 from harness.pools.record import FileLayout, LineLayout
 
 FILE_LAYOUTS = SUPPORT / "file_layouts.py"
@@ -100,10 +100,12 @@ def test_a_layout_of_folders_covers_every_file_below_unless_it_names_some(tmp_pa
         written(b"x", name)
     both = Layouts(load_registry([FILE_LAYOUTS]))
     assert next(read_pool(tmp_path / "pool", layouts=both)).responses == ["x", "x"]
-    assert [file.name for file in pool_files(tmp_path / "pool", both)] == ["2.txt", "1.txt", "b.md"]
     named = FILE_LAYOUTS.read_text() + "\nFolder.files = lambda self, path: [path / 'b.md']\n"
-    both = Layouts(load_registry([written(named, "named.py")]))
-    assert [file.name for file in pool_files(tmp_path / "pool", both)] == ["b.md"]
+    only_one = Layouts(load_registry([written(named, "named.py")]))
+    before = [pool_digest(tmp_path / "pool", layouts) for layouts in (both, only_one)]
+    written(b"y", "pool/a/1.txt")
+    now = [pool_digest(tmp_path / "pool", layouts) for layouts in (both, only_one)]
+    assert [first == second for first, second in zip(before, now, strict=True)] == [False, True]
 
 
 # Broken layouts
@@ -156,13 +158,13 @@ def test_the_reference_of_a_record_is_kept_as_the_store_can_hold_it(written, lay
 def test_only_the_code_of_a_layout_that_is_not_built_in_stands_in_a_key(written, layouts):
     others = layouts(fits="return 'q' in value")
     for line in LINES.values():
-        assert other_layout(written([line]), others) is None
-        assert other_layout(written([line]), Layouts()) is None
+        assert others.in_key(written([line])) is None
+        assert Layouts().in_key(written([line])) is None
     path = written([{"q": "1 + 1?"}])
-    identity = other_layout(path, layouts())
+    identity = layouts().in_key(path)
     assert identity["name"] == "anything"
-    assert other_layout(path, layouts()) == identity
-    assert other_layout(path, layouts("yield PoolRecord('other', ['x'])")) != identity
+    assert layouts().in_key(path) == identity
+    assert layouts("yield PoolRecord('other', ['x'])").in_key(path) != identity
 
 
 def test_no_plugin_changes_the_key_of_a_pool_of_a_built_in_layout(harness, tmp_path, written, plugin):

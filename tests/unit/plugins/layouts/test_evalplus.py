@@ -7,7 +7,7 @@ from corpora.tool_lines import VERL
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import wrongly_refused
 
-from harness.pools.reading import pool_digest, read_pool
+from harness.pools.reading import Layouts, pool_digest, read_pool
 
 SAMPLES = [
     {"task_id": "Mbpp/2", "solution": "def f(): return 1"},
@@ -59,9 +59,9 @@ def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp
     assert read == {"HumanEval/2": ["# 0 é", "# 2 é", "# 10 é"], "HumanEval/10": ["# 0 é"]}
     assert list(read) == ["HumanEval/2", "HumanEval/10"]
     assert notes_on(folder) == ["pool: read as folders of evalplus samples"]
-    before = pool_digest(folder)
+    before = pool_digest(folder, Layouts())
     written("{}", "samples/HumanEval_2/notes.json")
-    assert pool_digest(folder) == before
+    assert pool_digest(folder, Layouts()) == before
     written(b"\xff\xfe", "samples/HumanEval_2/0.py")
     assert "0.py: not UTF-8 text" in pool_refusal(folder)
 

@@ -1,8 +1,8 @@
 """Settings and bonus of a run, from the task, the preset and the user."""
 
-from harness.training import Settings
 from harness_plugins.rl import presets
 from harness_plugins.rl.requests import TrainRequest
+from harness_plugins.rl.training import Settings
 from harness_tasks.data.rl_settings import DAPO_AIME
 
 

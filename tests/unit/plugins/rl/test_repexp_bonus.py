@@ -9,10 +9,10 @@ import torch
 from support.refusals import refusal_of
 from support.rollouts import brute_force_leverage, rollouts, with_rewards
 
-from harness.training import METRICS, Rollouts
 from harness_plugins.rl.group_metrics import group_metrics
 from harness_plugins.rl.leverage import centred, projected, sparse_projection
 from harness_plugins.rl.repexp_bonus import RepExpBonus
+from harness_plugins.rl.training import METRICS, Rollouts
 from harness_plugins.rl.unlikely_bonus import NoBonus, Unlikeliness
 
 

@@ -9,10 +9,10 @@ from support.processes import run_to_end
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
-from harness.training import Settings
 from harness_plugins.rl import folder_lock
 from harness_plugins.rl.folder_lock import locked
 from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
+from harness_plugins.rl.training import Settings
 from harness_tasks.game24 import Game24
 
 

@@ -7,8 +7,8 @@ from support.refusals import refusal_of
 from support.rollouts import rollouts
 
 from harness import Problem, Task, correct, error, wrong
-from harness.training import Settings, TrainingRun
 from harness_plugins.rl.shaping import Grader, MetricsLog, Shaping
+from harness_plugins.rl.training import Settings, TrainingRun
 
 PROBLEM = Problem("train-5", "How many is 5?", "5")
 

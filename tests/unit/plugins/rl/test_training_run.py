@@ -10,9 +10,9 @@ from support.refusals import refusal_of
 from support.training_runs import counted_run, counting_request
 
 from harness.system.progress import Progress, Stage
-from harness.training import Settings
 from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
+from harness_plugins.rl.training import Settings
 
 
 def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given(shared_data, tmp_path):

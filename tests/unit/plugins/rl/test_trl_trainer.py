@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
-from harness.training import Settings, TrainingRun
 from harness_plugins.rl import trl_settings, trl_trainer
+from harness_plugins.rl.training import Settings, TrainingRun
 from harness_plugins.rl.trl_trainer import Trl
 
 SETTINGS = Settings(batch=6, mini_batch=3, micro_batch=5, rollouts=4, max_response=64, steps=4)

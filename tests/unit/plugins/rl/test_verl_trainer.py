@@ -16,9 +16,9 @@ from support.refusals import refusal_of
 from support.training_runs import game24_run
 
 from harness import Problem
-from harness.training import Checkpoint, Settings, TrainingRun
 from harness_plugins.rl import verl_trainer
 from harness_plugins.rl.run_files import write_problems
+from harness_plugins.rl.training import Checkpoint, Settings, TrainingRun
 from harness_plugins.rl.verl_child import contract
 from harness_plugins.rl.verl_environment import VARIABLE, _require, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl

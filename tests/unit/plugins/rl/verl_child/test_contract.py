@@ -14,8 +14,8 @@ from support.refusals import refusal_of
 from support.training_runs import game24_run
 
 from harness import Problem, error
-from harness.training import Settings
 from harness_plugins.rl.run_files import write_problems
+from harness_plugins.rl.training import Settings
 from harness_plugins.rl.verl_child import RUN, contract, resuming, reward, run_options
 from harness_plugins.rl.verl_child.pooling import response_means
 

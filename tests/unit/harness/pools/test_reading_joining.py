@@ -8,8 +8,8 @@ from corpora.pool_faults import ID_TABLES
 from support.refusals import wrongly_refused
 
 from harness import HarnessError, Problem, Task
-from harness.pools import joining
-from harness.pools.joining import IdTable, Joiner
+from harness.pools import reading
+from harness.pools.reading import IdTable, Joiner
 from harness.pools.record import PoolRecord
 
 EGGS, HENS = "How many eggs are there?", "How many hens are there?"
@@ -89,8 +89,8 @@ def test_of_doubles_with_one_reference_the_first_is_taken_and_others_are_left_ou
 
 
 def test_of_many_prompts_few_are_compared_with_a_text(monkeypatch):
-    compared, stands = [], joining._stands
-    monkeypatch.setattr(joining, "_stands", lambda *place: compared.append(place) or stands(*place))
+    compared, stands = [], reading._stands
+    monkeypatch.setattr(reading, "_stands", lambda *place: compared.append(place) or stands(*place))
     task = Puzzles(*(f"Ada buys {i} eggs at {i % 7} each; what does she pay? " + "Say why. " * 20 for i in range(300)))
     join = Joiner(task, task.problems("test"))
     lines = [

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from .errors import HarnessError
+from harness.errors import HarnessError
 
-Tensor: TypeAlias = Any  # torch's, which the core does not import
+Tensor: TypeAlias = Any  # torch's, which only a trainer's environment must have
 SPLITS = ("train", "dev", "test")
 REWARDS = ("strict", "lenient", "verifier")
 UNRECORDED = "unrecorded"

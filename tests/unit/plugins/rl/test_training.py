@@ -3,7 +3,7 @@
 from corpora import rl_refusals
 from support.refusals import refusal_of
 
-from harness.training import Settings
+from harness_plugins.rl.training import Settings
 
 
 def test_settings_that_cannot_be_are_refused():

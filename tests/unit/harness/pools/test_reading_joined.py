@@ -4,7 +4,7 @@ import pytest
 from support.refusals import refusal_of
 from support.toy import Colours
 
-from harness.pools.joining import IdTable, Joined, Joiner, remarks
+from harness.pools.reading import IdTable, Joined, Joiner, remarks
 
 TASK = Colours()  # its prompts are `Say colour 0 (test).`
 PROMPTS = [problem.prompt for problem in TASK.problems("test")]
@@ -17,8 +17,10 @@ def index_of(written):
     def call(lines, *rows):
         ids = IdTable(written([*rows], "table.jsonl")) if rows else None
         pool = Joined(written(lines), Joiner(TASK, TASK.problems("test"), ids))
-        assert [problem.id for _, problem in pool] == [entry["id"] for entry in pool.entries]
-        return pool.index()
+        joined = [problem.id for _, problem in pool]
+        index = pool.index()
+        assert joined == [entry["id"] for entry in index["entries"]]
+        return index
 
     return call
 
