@@ -19,7 +19,7 @@ from typer.models import CommandInfo
 from harness import __version__
 from harness.errors import Escaped, HarnessError, error_text, one_line
 from harness.plugin_system.registry import COMMANDS, IMPORT_LIMIT, load_registry
-from harness.system import output
+from harness.system import console
 
 
 def _group(text: str) -> typer.Typer:
@@ -97,7 +97,7 @@ def main() -> None:
         is_aborted = isinstance(getattr(failure.__context__, "__cause__", None), KeyboardInterrupt)
         raise SystemExit(130 if is_aborted else failure.code) from None
     finally:
-        output.end()
+        console.end()
 
 
 def _end(line: str) -> NoReturn:

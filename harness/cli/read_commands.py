@@ -20,7 +20,7 @@ from harness.plugin_system.command_options import (
     names_after_kind,
     show,
 )
-from harness.system import output
+from harness.system import console
 
 from .app import app, results_app
 
@@ -132,7 +132,7 @@ def leaderboard(
         return show([line.to_json() for line in boards.across(tables)], as_json, result_tables.across)
     written = boards.write(out or (folders[0].parent if folders[0].name == "cells" else folders[0]), gathered, tables)
     if as_json:
-        output.write(boards.as_json(tables))
+        console.write(boards.as_json(tables))
     else:
         result_tables.leaderboard([] if quiet else tables, written)
 

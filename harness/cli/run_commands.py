@@ -17,7 +17,7 @@ from harness.errors import HarnessError, one_line
 from harness.jobs.options import RunConfig, SelectConfig
 from harness.plugin_system.command_options import Json, Yes, reserve_stdout, resumable, show, takes
 from harness.plugin_system.registry import load_registry
-from harness.system import output
+from harness.system import console
 from harness.verifying.config import VerifyConfig
 
 from .app import app
@@ -188,7 +188,7 @@ def select(
         chosen = selection.select(SelectConfig(**given), progress)
     if as_jsonl:
         for picks in chosen:
-            output.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")
+            console.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")
     else:
         show([picks.row() for picks in chosen], as_json, lambda _: tables.selection(chosen))
 

@@ -29,7 +29,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from harness.system import output
+from harness.system import console
 
 from .registry import KINDS, load_registry
 
@@ -171,7 +171,7 @@ def models(incomplete: str) -> list[str]:
 def reserve_stdout(context: typer.Context, value: bool) -> bool:
     """Send to stderr whatever plugins print until the command ends, if `value` (--json) is true; return `value`."""
     if value:
-        context.with_resource(output.reserved())
+        context.with_resource(console.reserved())
     return value
 
 
@@ -199,7 +199,7 @@ def default_cells() -> tuple[Path, ...]:
 def show(value: Any, as_json: bool, table: Callable[[Any], object]) -> None:
     """Print a command's result: as JSON on stdout, or by the function that prints its table."""
     if as_json:
-        output.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        console.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     else:
         table(value)
 

@@ -22,7 +22,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_file, load_registry
-from harness.system import output
+from harness.system import console
 from harness.system.children import BoundedChild, end_with_owner
 from harness.system.progress import doing
 
@@ -179,9 +179,9 @@ def _answer(file: str | None) -> None:
 
     file   the plugin file that defines the component, loaded first; None if its module can be imported
     """
-    with output.reserved():
+    with console.reserved():
         if file is not None:
             load_file(Path(file))
         function, component = pickle.load(sys.stdin.buffer)
-        output.write(f"{json.dumps(function(component))}\n")
-    output.end()
+        console.write(f"{json.dumps(function(component))}\n")
+    console.end()
