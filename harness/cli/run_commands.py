@@ -62,7 +62,7 @@ def run(
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.jobs import study as studies
-    from harness.plugin_system.presets import filled
+    from harness.plugin_system.component import filled
     from harness.system.progress import Progress
 
     every = {**given, "preset": preset, "track": track or ()}

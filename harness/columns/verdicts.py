@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import HarnessError, contained, error_text
-from harness.plugin_system import finish_argument
+from harness.plugin_system import calls
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
 from harness.system.hashing import digest, storable
@@ -197,7 +197,7 @@ def _plain(verdict: Verdict) -> list[str]:
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
     """Pair each text with how it ended: "stop", "length", or "" if that is not known or the task does not read it."""
-    reads = finish if finish is not None and finish_argument.reads_finish(task) else [""] * len(texts)
+    reads = finish if finish is not None and calls.reads_finish(task) else [""] * len(texts)
     return list(zip(texts, reads, strict=True))
 
 
@@ -209,7 +209,7 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     texts, finish = _columns(responses)
     try:
         with contained():
-            verdicts = finish_argument.verify_all(task, problem, texts, finish) if texts else []
+            verdicts = calls.verify_all(task, problem, texts, finish) if texts else []
     except HarnessError:  # a fault that the user can fix: better no verdicts than an error for every response
         raise
     except Exception as failure:
@@ -225,7 +225,7 @@ def _verdict_key(task: Task, problem: Problem, response: Ended, answer: str | No
     text, finish = response
     try:
         with contained():
-            return task.verdict_key(problem, text, answer, **finish_argument.keyword(task, "verdict_key", finish))
+            return task.verdict_key(problem, text, answer, **calls.keyword(task, "verdict_key", finish))
     except Exception:
         return None
 
@@ -246,7 +246,7 @@ def answers_of(
     distinct = list(dict.fromkeys(every))
     try:
         with contained():
-            answers = finish_argument.answers(task, problem, *_columns(distinct))
+            answers = calls.answers(task, problem, *_columns(distinct))
     except Exception:
         answers = []
     if len(answers) != len(distinct):
@@ -259,7 +259,7 @@ def _answer(task: Task, problem: Problem, response: Ended) -> str | None:
     text, finish = response
     try:
         with contained():
-            return task.answer(problem, text, **finish_argument.keyword(task, "answer", finish))
+            return task.answer(problem, text, **calls.keyword(task, "answer", finish))
     except Exception:
         return None
 
@@ -283,7 +283,7 @@ def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) 
         finish, texts = zip(*(name.split("\0", 1) for name in names), strict=True)
         try:
             with contained():
-                keyword = finish_argument.keyword(built, "run_answers", finish)
+                keyword = calls.keyword(built, "run_answers", finish)
                 ran = list(built.run_answers(problem, list(texts), **keyword))
         except HarnessError:
             raise
@@ -358,7 +358,7 @@ class Audits(Graded):
         if not isinstance(task, Audited):
             return None
         text, finish = response
-        return task.audit(problem, text, **finish_argument.keyword(task, "audit", finish))
+        return task.audit(problem, text, **calls.keyword(task, "audit", finish))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from harness.columns.vectors import OwnVectors, Scores, Vectors
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
 from harness.contracts import Charges, Engine, Executor, Identified, NamesWeights, NeedsLibraries
 from harness.errors import HarnessError, Lacking, did_you_mean
-from harness.plugin_system.component import Spec, build, parse_spec, require_weights, weights_of
-from harness.plugin_system.picks import needs, require_selector
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.calls import needs, require_selector
+from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec, require_weights, weights_of
 from harness.plugin_system.registry import Registry
 from harness.pools.given import GivenVectors, PoolTask
 from harness.pools.joining import IdTable, Joined, Joiner, remarks

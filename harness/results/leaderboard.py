@@ -23,8 +23,8 @@ from scipy.stats import t
 from typing_extensions import TypedDict
 
 from harness.errors import HarnessError
+from harness.plugin_system.calls import information
 from harness.plugin_system.component import build
-from harness.plugin_system.picks import information
 from harness.plugin_system.registry import load_registry
 from harness.system import json_text
 from harness.system.files import write_atomically

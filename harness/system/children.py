@@ -149,7 +149,12 @@ def end_with_owner() -> None:
         fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-    threading.Thread(target=lambda: wait([pipe]) and os.kill(os.getpid(), signal.SIGKILL), daemon=True).start()
+
+    def follow() -> None:
+        wait([pipe])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 # Commands.

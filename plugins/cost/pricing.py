@@ -16,8 +16,7 @@ from typing import Any
 from harness.errors import HarnessError, did_you_mean
 from harness.paper import ModelSize, Paper, PaperRow, TaskSize
 from harness.plugin_system.command_options import fields_of, show
-from harness.plugin_system.component import Spec, build, parse_spec
-from harness.plugin_system.presets import ENGINE
+from harness.plugin_system.component import ENGINE, Spec, build, parse_spec
 from harness.plugin_system.registry import Registry, load_registry
 from harness.system.extras import hub_offline
 from harness.system.progress import Progress

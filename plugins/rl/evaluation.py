@@ -26,8 +26,7 @@ from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling_outlook
 from harness.jobs.run import ready
-from harness.plugin_system.component import build
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.component import build, graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 from harness.results.inert_text import without_folders

@@ -19,8 +19,7 @@ from typing import Any
 from harness.contracts import Audited, Task, Trainable, Trainer
 from harness.errors import HarnessError
 from harness.jobs.price import Outlook, require_consent
-from harness.plugin_system.component import build, parse_spec
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.component import build, graded_as_the_paper, parse_spec
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
 from harness.system.children import run_child

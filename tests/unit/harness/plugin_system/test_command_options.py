@@ -1,4 +1,4 @@
-"""What the shell completes: names of components, kinds and models, from what is installed and lies here."""
+"""What the shell completes: names of components and kinds, from what is installed."""
 
 import os
 import subprocess
@@ -38,17 +38,6 @@ def test_each_option_that_names_a_component_is_completed(field):
 
 def test_other_options_are_left_to_the_shell():
     assert [field for field in ("store", "n", "data", "plugin_files") if command_options.completer(field)] == []
-
-
-def test_models_are_those_of_the_hubs_cache_and_folders_here(tmp_path, monkeypatch):
-    (tmp_path / "cache" / "models--Qwen--Qwen2.5-0.5B").mkdir(parents=True)
-    (tmp_path / "mine" / "checkpoint").mkdir(parents=True)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    assert command_options.models("Q") == ["Qwen/Qwen2.5-0.5B"]
-    assert command_options.models("m") == ["mine/"]
-    assert command_options.models("mine/") == ["mine/checkpoint/"]
-    assert command_options.models(f"{tmp_path}/mi") == [f"{tmp_path}/mine/"]
 
 
 def test_a_broken_registry_completes_nothing(monkeypatch):

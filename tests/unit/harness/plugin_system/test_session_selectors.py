@@ -4,9 +4,8 @@ import numpy as np
 from support.notebooks import session
 from support.refusals import refusal_of
 
-from harness.plugin_system.component import build, described
+from harness.plugin_system.component import build, described, registered
 from harness.plugin_system.registry import is_own, load_registry
-from harness.plugin_system.session_selectors import registered
 
 CELL = """
 from dataclasses import dataclass
