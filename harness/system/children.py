@@ -34,6 +34,7 @@ from harness.errors import HarnessError, error_text
 T = TypeVar("T")
 R = TypeVar("R")
 
+START_S = 300.0  # to start Python and import a function's module; the machine may be busy
 POLL_S = 0.2
 GRACE_S = 10.0  # between SIGTERM and SIGKILL
 END_S = 60.0  # more than any grace time, after which a warden is given up
@@ -46,13 +47,14 @@ LONGEST = 60  # bytes of the temporary folder's path: a socket's has at most 107
 def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     """Return `function(argument)`, called in a process that is kept for the next call, and killed if it is late.
 
-    Both are picklable. The first call also starts Python and imports: give it a minute or more. TimeoutError if the
+    Both are picklable. To start Python and to import the function's module is not part of the time. TimeoutError if the
     call takes longer than `seconds`, EOFError if its process died. An exception is raised as HarnessError, by its text.
     """
     global _limited
     with _one_call:
         if _limited is None or not _limited.alive:
             _limited = BoundedChild(_carry_out)
+            _limited.ask((callable, function), START_S)  # which imports its module
         fault, result = _limited.ask((function, argument), seconds)
     if fault:
         raise HarnessError(fault)
