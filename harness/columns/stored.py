@@ -22,7 +22,7 @@ from harness.plugin_system.calls import picked
 from harness.plugin_system.component import build, described, parse_spec
 from harness.plugin_system.registry import Registry
 from harness.records import Floats, Pool, Problem, Responses
-from harness.system.hashing import digest, readable, storable
+from harness.system.json_text import digest, readable, storable
 from harness.system.json_text import read as read_json
 
 from .column import Column, Question

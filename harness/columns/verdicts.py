@@ -14,7 +14,7 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system import calls
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
-from harness.system.hashing import digest, storable
+from harness.system.json_text import digest, storable
 from harness.task import AnswersByRunning, Audited, Measured, Ran, Task
 
 from .column import Column, Out, Question, Todo, memo

@@ -30,8 +30,7 @@ from harness.pools.joining import IdTable, Joined, Joiner, remarks
 from harness.pools.reading import Layouts, count_problems, file_digest, other_layout, pool_digest
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
-from harness.system.hashing import digest
-from harness.system.json_text import read_lines
+from harness.system.json_text import digest, read_lines
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 

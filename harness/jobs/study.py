@@ -23,7 +23,7 @@ from harness.plugin_system.registry import SESSION
 from harness.results import cells
 from harness.results.cells import Cell
 from harness.results.rows import HASHED
-from harness.system.hashing import storable
+from harness.system.json_text import storable
 
 from .options import BESIDE, RunConfig, checked, non_defaults
 

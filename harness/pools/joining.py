@@ -29,8 +29,7 @@ from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem
 from harness.system.files import opened
-from harness.system.hashing import storable
-from harness.system.json_text import Line, read_lines
+from harness.system.json_text import Line, read_lines, storable
 
 from .reading import Layouts, read_pool
 from .record import PoolRecord

@@ -20,8 +20,7 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registration, Registry, load_registry
 from harness.system.files import open_regular
-from harness.system.hashing import digest
-from harness.system.json_text import Line, count_lines, read_lines
+from harness.system.json_text import Line, count_lines, digest, read_lines
 
 from .record import FileLayout, LineLayout, PoolRecord, Say, as_reference, column_in, scores_in, text_in, texts_in
 

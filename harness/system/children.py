@@ -88,8 +88,7 @@ def _carry_out(link: Connection) -> None:
 class BoundedChild:
     """A process that calls `serve(link, *arguments)`, which answers each object that it receives from `link` by one.
 
-    serve       importable; it begins with `end_with_owner()` and ends when the link is closed (EOFError)
-    arguments   picklable
+    `serve` is importable, begins with `end_with_owner()`, and ends when the link is closed (EOFError).
     """
 
     def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
@@ -164,11 +163,7 @@ def end_with_owner() -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
-
-    status    its exit status, -n if signal n ended it; None if it was ended because its time was up
-    out, err  the ends of its stdout and stderr; empty if they went to a log
-    """
+    """How a command ended: its status, -n by signal n, None if its time was up; the ends of its output."""
 
     status: int | None
     out: str = ""

@@ -11,7 +11,6 @@ import os
 import re
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -78,8 +77,7 @@ def put(value: Any, least: int = LEAST_WIDTH) -> None:
 def put_hanging(label: str, value: str) -> None:
     """Print a label and a text behind it, wrapped between words; below the label where it leaves no room."""
     out = console()
-    room = out.width - len(label)
-    if room < len(label) // 2 and len(value) > room:
+    if out.width < 1.5 * len(label) and out.width < len(label + value):
         label = f"{label.rstrip()}\n    "
     indent = " " * len(label.rpartition("\n")[2])
     lines = _wrapped(printable(value), max(20, out.width - len(indent)))
@@ -176,20 +174,6 @@ def short(value: Any, most: int = 40) -> str:
 # JSON.
 
 
-class _Escapes(dict[int, str]):
-    """For `str.translate`: a character that a terminal obeys, or that changes how others are shown, as JSON escapes it.
-
-    All of Unicode's control, format, surrogate, unassigned and private characters; line ends and blanks stay.
-    """
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        shown = char.isprintable() or char == "\n" or unicodedata.category(char) == "Zs"
-        self[code] = char if shown else json.dumps(char)[1:-1]
-        return self[code]
-
-
-_ESCAPES = _Escapes()
 _kept: list[TextIO] = []  # the stdout that `reserved` keeps for `write`
 _was_reserved = False
 
@@ -227,9 +211,12 @@ def _is_real(out: TextIO) -> bool:
 
 
 def write(text: str) -> None:
-    """Write a command's JSON to stdout, also while stdout is reserved; what a terminal would obey is escaped."""
-    out = _kept[-1] if _kept else sys.stdout
-    print(text.translate(_ESCAPES), end="", file=out, flush=True)
+    """Write a command's JSON to stdout, also while stdout is reserved.
+
+    What a terminal obeys, or what changes how other characters are shown, is escaped as JSON does it.
+    """
+    shown = "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+    print(shown, end="", file=_kept[-1] if _kept else sys.stdout, flush=True)
 
 
 def end() -> None:

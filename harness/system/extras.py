@@ -36,10 +36,7 @@ def require(who: str, *libraries: str) -> None:
 
 
 def require_all(needed: Mapping[str, Iterable[str]]) -> None:
-    """Raise LacksLibrary, one line with all missing libraries and the pip command that installs them.
-
-    needed  who -> the import names of the libraries that it needs
-    """
+    """Raise LacksLibrary, one line with all libraries that somebody needs and that are missing, and the pip command."""
     absent = {who: names for who, libraries in needed.items() if (names := missing(libraries))}
     if absent:
         listed = "; ".join(f"{who} needs {', '.join(names)}" for who, names in absent.items())

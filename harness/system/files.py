@@ -56,10 +56,7 @@ def beginning(path: Path, size: int = 4096) -> bytes:
 
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[str]]:
-    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError (one line) if not text.
-
-    what  what the file is, as messages begin: "pool", "ids"
-    """
+    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError if it is none."""
     try:
         if not path.exists():
             raise HarnessError(f"{what} {path}: no such file")

@@ -4,12 +4,15 @@ Whatever such a text holds, the outcome is a value or a HarnessError of one line
 RecursionError or UnicodeDecodeError, and lets through what breaks later: numbers that no float can hold, values nested
 a thousand levels deep, and an object that has a key twice, of which the last one would count.
 
-`read_lines` yields the objects of a file with their places, one a line or all in one array.
+`read_lines` yields the objects of a file with their places, one a line or all in one array. The hash of a JSON value, and
+what makes texts fit for files, stand at the end.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Generator
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -34,10 +37,7 @@ class NotJSON(BadJSON):
 
 
 def read(path: Path, what: str, remedy: str = "", *, lenient: bool = False) -> Any:
-    """The value in a file; HarnessError, which begins with WHAT FILE, if there is none. Else as `parsed`.
-
-    what  what the file is, as the message begins: "rl eval"
-    """
+    """The value in a file, as `parsed`; HarnessError, `WHAT FILE: ...`, if there is no file."""
     try:
         content = read_regular(path)
     except OSError as failure:
@@ -135,10 +135,9 @@ def _is_deep(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """One JSON object of a file.
+    """One JSON object of a file, the `number` of its line or of its entry in an array, from 1.
 
-    number  of its line in the file, from 1, blank lines counted; in an array, of its entry
-    place   where it stands, e.g. "line 3" or "entry 3"
+    place   "line 3" or "entry 3"
     where   file and place, for messages
     """
 
@@ -151,9 +150,8 @@ class Line:
 def read_lines(path: Path, what: str = "pool") -> Generator[Line, None, None]:
     """Yield the objects of a file one at a time and skip blank lines. An array is read at once.
 
-    A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names.
-
-    what  what the file is, as messages begin: "pool", "ids"
+    A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names. `what`: what the file is, as
+    messages begin.
     """
     files = [path]
     if path.is_dir():
@@ -193,3 +191,26 @@ def _line(value: Any, number: int, place: str, name: str) -> Line:
         text = str(value)[:60]
         raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text!r}")
     return Line(value, number, place, where)
+
+
+# Hashes of JSON values, and texts in a form that files can hold.
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no blanks: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any, length: int = 20) -> str:
+    """The first `length` hex digits of the SHA-256 of the value's canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def readable(text: str) -> str:
+    """The text as part of a file's name: letters, digits, hyphens and underscores, at most 60."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", text)[:60]
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates (which no UTF-8 can hold) replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

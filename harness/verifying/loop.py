@@ -25,7 +25,7 @@ from harness.jobs.selection import Candidates, Held, Opened, opened_pools, selec
 from harness.plugin_system.calls import picked
 from harness.pools.reading import file_digest
 from harness.records import Outcome, Pool
-from harness.system.hashing import canonical_json
+from harness.system.json_text import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .config import VerifyConfig

@@ -34,7 +34,7 @@ from harness.scoring import efficiency
 from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.system.files import write_atomically
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run

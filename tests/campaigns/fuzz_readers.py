@@ -43,7 +43,7 @@ from harness.pools.joining import IdTable, Joined
 from harness.pools.reading import Layouts, count_problems, pool_digest, pool_files
 from harness.pools.verified import read_verified
 from harness.records import Problem
-from harness.system.hashing import canonical_json, digest, readable, storable
+from harness.system.json_text import canonical_json, digest, readable, storable
 from harness_tasks.competition_math import Math500
 from harness_tasks.evalplus_tasks import HumanEvalPlus
 from harness_tasks.game24 import Game24
