@@ -4,8 +4,8 @@ Whatever such a text holds, the outcome is a value or a HarnessError of one line
 RecursionError or UnicodeDecodeError, and lets through what breaks later: numbers that no float can hold, values nested
 a thousand levels deep, and an object that has a key twice, of which the last one would count.
 
-`read_lines` yields the objects of a file with their places, one a line or all in one array. The hash of a JSON value, and
-what makes texts fit for files, stand at the end.
+`read_lines` yields the objects of a file with their places, one a line or all in one array. At the end: the hash of a
+JSON value, and what makes texts fit for files.
 """
 
 from __future__ import annotations
