@@ -28,25 +28,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},  # commands and groups inherit them
 )
-results_app = typer.Typer(
-    help="Published cells: copy them out, check them.", no_args_is_help=True, rich_markup_mode=None
-)
+results_app = typer.Typer(help="Published cells: copy them out, check them.", no_args_is_help=True)
 app.add_typer(results_app, name="results")
 # The order in `harness --help`; other commands stand after these.
-ORDER = (
-    "run",
-    "select",
-    "verify",
-    "report",
-    "list",
-    "show",
-    "check",
-    "new",
-    "doctor",
-    "leaderboard",
-    "plot",
-    "compare",
-)
+ORDER = ("run", "select", "verify", "report", "list", "show", "check", "new", "doctor", "leaderboard", "plot")
 
 
 @functools.cache

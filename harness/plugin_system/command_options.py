@@ -21,7 +21,7 @@ import json
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -29,8 +29,6 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from harness.system import console
-
-from .registry import KINDS, load_registry
 
 Command: TypeAlias = Callable[..., None]
 
@@ -101,7 +99,7 @@ def _parameter(record: Any, name: str) -> inspect.Parameter:
     if help_.filled:
         hint, default = hint | None, None
     flags = help_.flags or ([f"--{name.replace('_', '-')}"] if hint is bool and not default else ())
-    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar, autocompletion=completer(name))
+    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar)
     default = inspect.Parameter.empty if default is dataclasses.MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
@@ -110,35 +108,6 @@ def _items(hint: Any) -> Any:
     """The type of the items of a field that is a Sequence, or one or None; None for any other field."""
     choices = typing.get_args(hint) if type(None) in typing.get_args(hint) else (hint,)
     return next((typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is Sequence), None)
-
-
-# Completion in the shell: what begins with the text typed so far. Plugins are asked for names, and load no component.
-
-
-def completer(field: str) -> Callable[[str], list[str]] | None:
-    """The completer of an option by its name (`task`, `selectors`, ...); None if it names no component."""
-    kind = field if field in KINDS else field.removesuffix("s")
-    return (lambda incomplete: component_names(kind, incomplete)) if kind in KINDS else None
-
-
-def component_names(kind: str, incomplete: str) -> list[str]:
-    """Names of installed components of a kind."""
-    try:
-        with redirect_stdout(sys.stderr):  # the shell reads stdout
-            registered = load_registry().of_kind(kind)
-    except Exception:  # a broken plugin must not break the user's shell
-        return []
-    return sorted({each.name for each in registered if each.name.startswith(incomplete)})
-
-
-def names_after_kind(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of components of the kind that is the command's argument `kind`."""
-    return component_names((context.params.get("kind") or "").removesuffix("s"), incomplete)
-
-
-def kinds(incomplete: str) -> list[str]:
-    """Kinds of components."""
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
 # Options that are parameters of command functions.
