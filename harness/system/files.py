@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import platformdirs
 
@@ -62,7 +62,7 @@ def opened(path: Path, what: str) -> Iterator[IO[str]]:
             raise HarnessError(f"{what} {path}: no such file")
         with open_regular(path) as raw:
             zipped = raw.peek(2)[:2] == b"\x1f\x8b"
-            binary = io.BufferedReader(_Unzipped(raw, f"{what} {path}"), 2**16) if zipped else raw
+            binary: Any = _Unzipped(raw, f"{what} {path}") if zipped else raw
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
                 yield text
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
@@ -76,29 +76,25 @@ def most_expanded(size: int) -> int:
     return max(FREE, RATIO * size)
 
 
-class _Unzipped(io.RawIOBase):
-    """The content of a gzip file; HarnessError, which begins with `where`, if it expands beyond `most_expanded`."""
+class _Unzipped(gzip.GzipFile):
+    """A gzip file for reading; HarnessError, which begins with `where`, if it expands beyond `most_expanded`."""
 
     def __init__(self, raw: io.BufferedReader, where: str) -> None:
-        self.file, self.where, self.most = (
-            gzip.GzipFile(fileobj=raw),
-            where,
-            most_expanded(os.fstat(raw.fileno()).st_size),
-        )
+        super().__init__(fileobj=raw, mode="rb")
+        self.where, self.most = where, most_expanded(os.fstat(raw.fileno()).st_size)
 
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read into the buffer, and return the number of bytes."""
-        count = self.file.readinto(buffer)
-        if self.file.tell() > self.most:
+    def read1(self, size: int = -1) -> bytes:
+        content = super().read1(size)
+        if self.tell() > self.most:
             raise HarnessError(
                 f"{self.where}: expands to more than {self.most:,} bytes, over {RATIO} times its size: unpack it first "
                 "if that is right"
             )
-        return count
+        return content
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size in (-1, None)  # io.TextIOWrapper reads all, or by `read1`
+        return b"".join(iter(lambda: self.read1(2**20), b""))
 
 
 def user_cache() -> Path:
