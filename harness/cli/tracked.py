@@ -20,6 +20,7 @@ from harness.jobs.options import RunConfig
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
+from harness.system.json_text import parsed
 from harness.system.progress import Progress
 
 
@@ -74,7 +75,7 @@ def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Ite
     if len(set(specs)) < len(specs):
         raise HarnessError(f"--track: a tracker is given twice: {', '.join(specs)}")
     trackers = Tracking({spec: build(registry, "tracker", spec) for spec in specs}, config, progress)
-    settings = json.loads(json.dumps(dataclasses.asdict(config), default=str))
+    settings = parsed(json.dumps(dataclasses.asdict(config), default=str), "options", lenient=True)
     trackers.each("start", lambda tracker: tracker.start(settings))
     has_failed = True
     try:

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import inspect
-import json
 import re
 import secrets
 import sys
@@ -361,16 +360,16 @@ def _registration(given: Any) -> Registration:
 
 def _in_key(value: Any) -> Any:
     """The value as keys hold it: JSON, the hash of an array, and for anything else a text that never comes again."""
-    text = json.dumps(value, default=_opaque, skipkeys=True)
-    return json.loads(text, parse_constant=lambda name: f"{name}:{secrets.token_hex(8)}")
-
-
-def _opaque(value: Any) -> Any:
     import numpy as np  # `harness --help` does without
 
+    if isinstance(value, Mapping):
+        return {str(name): _in_key(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_key(item) for item in value]
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"array:{value.dtype.str}{value.shape}:{content}"
-    return f"{type(value).__name__}:{secrets.token_hex(8)}"
+    is_json = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
+    return value if is_json else f"{type(value).__name__}:{secrets.token_hex(8)}"
