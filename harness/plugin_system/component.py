@@ -25,7 +25,7 @@ from harness.contracts import NamesWeights
 from harness.errors import HarnessError, Lacking, contained, did_you_mean, error_text
 from harness.records import Weights
 
-from .registry import SESSION, Origin, Registration, Registry, load_registry, own_selectors
+from .registry import SESSION, Origin, Registration, Registry, is_own, load_registry, own_selectors
 
 CORE = "harness"  # the package whose code is in no key
 ENGINE = "transformers"  # where nothing names one
@@ -65,6 +65,8 @@ def parse_spec(text: str) -> Spec:
 
     A value with commas stands in quotes: `name:key='a,b'`.
     """
+    if is_own(text):
+        return Spec(text)
     name, colon, rest = text.partition(":")
     if "," in name:
         more = name.partition(",")[2].strip()

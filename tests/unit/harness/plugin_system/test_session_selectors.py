@@ -59,10 +59,11 @@ def test_specs_stay_and_objects_are_named_by_the_fields_that_differ():
 
 
 def test_an_object_is_registered_for_one_call_and_built_as_it_is():
-    mine = Plain(5)
-    with registered([mine]) as (name,):
+    mine, two = Plain(5), Data(4.0, "min")
+    with registered([mine, two]) as (name, other):
         assert is_own(name)
         assert build(load_registry(groups=()), "selector", name) is mine
+        assert build(load_registry(groups=()), "selector", other) is two
     assert not is_own(name)
     assert "unknown selector 'Plain" in refusal_of(load_registry(groups=()).find, "selector", name)
 
