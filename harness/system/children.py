@@ -21,13 +21,15 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from multiprocessing.util import Finalize
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeVar
+
+import psutil
 
 from harness.errors import HarnessError, error_text
 
@@ -50,90 +52,53 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     Both are picklable. To start Python and to import the function's module is not part of the time. TimeoutError if the
     call takes longer than `seconds`, EOFError if its process died. An exception is raised as HarnessError, by its text.
     """
-    global _limited
+    global _pool, _worker
     with _one_call:
-        if _limited is None or not _limited.alive:
-            _limited = BoundedChild(_carry_out)
-            _limited.ask((callable, function), START_S)  # which imports its module
-        fault, result = _limited.ask((function, argument), seconds)
+        try:
+            if _pool is None:
+                _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin)
+                _worker = psutil.Process(_pool.submit(os.getpid).result(START_S))
+                _pool.submit(_outcome, pickle.dumps((callable, function))).result(START_S)
+            fault, result = _pool.submit(_outcome, pickle.dumps((function, argument))).result(seconds)
+        except BaseException as failure:  # after an interrupt, too, its answer must not be taken for a later one's
+            end_limited()
+            if isinstance(failure, BrokenProcessPool):
+                raise EOFError from None
+            raise
     if fault:
         raise HarnessError(fault)
     return result  # type: ignore[no-any-return]
 
 
-def end_limited() -> None:
-    """End the process of `limited`, if there is one; the next call starts another, with modules as they are then."""
-    if _limited is not None:
-        _limited.end()
-
-
 _one_call = threading.Lock()
-_limited: BoundedChild | None = None
+_pool: ProcessPoolExecutor | None = None
+_worker: psutil.Process | None = None
 
 
-def _carry_out(link: Connection) -> None:
-    """In the process of `limited`: call the functions that come."""
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its owner kills it
     end_with_owner()
-    with suppress(EOFError, KeyboardInterrupt):
-        while True:
-            content = link.recv_bytes()
-            try:
-                function, argument = pickle.loads(content)
-                answer = "", function(argument)
-            except Exception as failure:
-                answer = error_text(failure), None
-            link.send(answer)
 
 
-class BoundedChild:
-    """A process that calls `serve(link, *arguments)`, which answers each object that it receives from `link` by one.
-
-    `serve` is importable, begins with `end_with_owner()`, and ends when the link is closed (EOFError).
-    """
-
-    def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
-        context = multiprocessing.get_context("forkserver")
-        self._link, other = context.Pipe()
-        self._process = context.Process(target=serve, args=(other, *arguments))
-        self._process.start()
-        other.close()
-        self.end = Finalize(self, _end_process, (self._process, self._link), exitpriority=10)  # exit waits for it
-
-    def ask(self, request: object, limit_s: float) -> Any:
-        """Send a request, and return what `answer` returns."""
-        with suppress(OSError):
-            self._link.send(request)
-        return self.answer(limit_s)
-
-    def answer(self, limit_s: float) -> Any:
-        """The next answer. TimeoutError if it does not come in time, EOFError if the process died; it is then ended."""
-        try:
-            if not self._link.poll(limit_s):
-                raise TimeoutError
-            return self._link.recv()
-        except BaseException as failure:  # after an interrupt, too, its answer must not be taken for a later one's
-            self.end()
-            if isinstance(failure, ConnectionError):
-                raise EOFError from None
-            raise
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process.is_alive()
+def _outcome(call: bytes) -> tuple[str, Any]:
+    try:
+        function, argument = pickle.loads(call)
+        return "", function(argument)
+    except Exception as failure:
+        return error_text(failure), None
 
 
-def _end_process(process: BaseProcess, link: Connection) -> None:
-    """Kill a process, and all that it has started."""
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                child.kill()
-    process.kill()
-    process.join()
-    link.close()
+def end_limited() -> None:
+    """Kill the process of `limited` and all that it has started; the next call's has modules as they are then."""
+    global _pool, _worker
+    if _worker:
+        with suppress(psutil.NoSuchProcess):
+            for process in [*_worker.children(recursive=True), _worker]:
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    process.kill()
+    if _pool:
+        _pool.shutdown()
+    _pool = _worker = None
 
 
 def end_with_owner() -> None:
