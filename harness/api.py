@@ -28,8 +28,8 @@ from harness.jobs import run as jobs
 from harness.jobs.options import OPTION, RunConfig, SelectConfig, checked, completed
 from harness.jobs.selection import Held
 from harness.jobs.selection import select as chosen_by
+from harness.plugin_system.component import registered
 from harness.plugin_system.registry import is_own
-from harness.plugin_system.session_selectors import registered
 from harness.pools.given import is_table
 from harness.results import cells, leaderboard
 from harness.results.columns import html_table

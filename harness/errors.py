@@ -36,10 +36,6 @@ class Lacking(HarnessError):
     """Something that a run needs is not on this machine: a library, data, weights, a sandbox."""
 
 
-class LacksLibrary(Lacking):
-    """Nothing but libraries is missing, which the line says how to install."""
-
-
 class NotBegun(HarnessError):
     """Long work (an hour or more, or much of unknown time) that nobody confirmed: it ends the whole command."""
 

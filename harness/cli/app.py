@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import traceback
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from typer.models import CommandInfo
@@ -19,12 +19,7 @@ from typer.models import CommandInfo
 from harness import __version__
 from harness.errors import Escaped, HarnessError, error_text, one_line
 from harness.plugin_system.registry import COMMANDS, IMPORT_LIMIT, load_registry
-from harness.system import output
-
-
-def _group(text: str) -> typer.Typer:
-    return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
-
+from harness.system import console
 
 app = typer.Typer(
     help="Which of many cheap responses to verify first: a benchmark harness for diversity selectors.",
@@ -33,11 +28,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},  # commands and groups inherit them
 )
-results_app = _group("Published cells: copy them out, check them.")
+results_app = typer.Typer(help="Published cells: copy them out, check them.", no_args_is_help=True)
 app.add_typer(results_app, name="results")
 # The order in `harness --help`; other commands stand after these.
-ORDER: tuple[str, ...] = ("run", "select", "verify", "report", "list", "show", "check")
-ORDER += ("new", "doctor", "leaderboard", "plot", "compare")
+ORDER = ("run", "select", "verify", "report", "list", "show", "check", "new", "doctor", "leaderboard", "plot")
 
 
 @functools.cache
@@ -62,13 +56,13 @@ def complete() -> typer.Typer:
             groups[registration.name] = command
         else:
             groups[group].command(name)(command)
-    app.registered_commands.sort(key=_place)
+
+    def place(command: CommandInfo) -> int:
+        name = command.name or getattr(command.callback, "__name__", "")
+        return [*ORDER, name].index(name)
+
+    app.registered_commands.sort(key=place)
     return app
-
-
-def _place(command: CommandInfo) -> int:
-    name = command.name or getattr(command.callback, "__name__", "")
-    return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
 def main() -> None:
@@ -83,25 +77,22 @@ def main() -> None:
     try:
         complete()()
     except HarnessError as failure:
-        _end(str(failure))
+        fault = str(failure)
     except OSError as failure:  # a path that cannot be used, in any module
         if failure.filename is None:
             raise
-        _end(one_line(f"{failure.strerror}: {failure.filename}"))
+        fault = one_line(f"{failure.strerror}: {failure.filename}")
     except KeyboardInterrupt:
         sys.exit(130)
     except (Escaped, SystemExit) as failure:
-        if isinstance(failure, Escaped) or not _is_ours(failure):
-            _end(f"a plugin ended the command: it {error_text(failure)}")
-        # typer says "Aborted!" after Ctrl-C
-        is_aborted = isinstance(getattr(failure.__context__, "__cause__", None), KeyboardInterrupt)
-        raise SystemExit(130 if is_aborted else failure.code) from None
+        if isinstance(failure, SystemExit) and _is_ours(failure):
+            # typer says "Aborted!" after Ctrl-C
+            is_aborted = isinstance(getattr(failure.__context__, "__cause__", None), KeyboardInterrupt)
+            raise SystemExit(130 if is_aborted else failure.code) from None
+        fault = f"a plugin ended the command: it {error_text(failure)}"
     finally:
-        output.end()
-
-
-def _end(line: str) -> NoReturn:
-    print(f"error: {line}", file=sys.stderr)
+        console.end()
+    print(f"error: {fault}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -9,28 +9,15 @@ from typing import Annotated
 import typer
 
 from harness.errors import HarnessError
-from harness.plugin_system.command_options import (
-    Cells,
-    Data,
-    Json,
-    Plugin,
-    StoreDir,
-    default_cells,
-    kinds,
-    names_after_kind,
-    show,
-)
-from harness.system import output
+from harness.plugin_system.command_options import Cells, Data, Json, Plugin, StoreDir, default_cells, show
+from harness.system import console
 
 from .app import app, results_app
 
 
 @app.command("list")
 def list_plugins(
-    kind: Annotated[
-        str | None,
-        typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...", autocompletion=kinds),
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...")] = None,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
@@ -44,11 +31,8 @@ def list_plugins(
 
 @app.command("show")
 def show_component(
-    kind: Annotated[
-        str,
-        typer.Argument(help="task, sampler, engine, ...; may be left out", autocompletion=kinds),
-    ],
-    name: Annotated[str | None, typer.Argument(help="its name, or dist/name", autocompletion=names_after_kind)] = None,
+    kind: Annotated[str, typer.Argument(help="task, sampler, engine, ...; may be left out")],
+    name: Annotated[str | None, typer.Argument(help="its name, or dist/name")] = None,
     example: Annotated[bool, typer.Option("--example", help="A task's exact first prompt.")] = False,
     data: Data = None,
     plugin: Plugin = None,
@@ -68,11 +52,8 @@ def show_component(
 
 @app.command()
 def check(
-    kind: Annotated[str, typer.Argument(help="selector, task, sampler, embedder or engine", autocompletion=kinds)],
-    name: Annotated[
-        str,
-        typer.Argument(help="name or name:key=value,...; '*' for all of the kind", autocompletion=names_after_kind),
-    ],
+    kind: Annotated[str, typer.Argument(help="selector, task, sampler, embedder or engine")],
+    name: Annotated[str, typer.Argument(help="name or name:key=value,...; '*' for all of the kind")],
     data: Data = None,
     model: Annotated[
         str | None, typer.Option(help="The model with which an engine is checked; default: an embedded one.")
@@ -132,7 +113,7 @@ def leaderboard(
         return show([line.to_json() for line in boards.across(tables)], as_json, result_tables.across)
     written = boards.write(out or (folders[0].parent if folders[0].name == "cells" else folders[0]), gathered, tables)
     if as_json:
-        output.write(boards.as_json(tables))
+        console.write(boards.as_json(tables))
     else:
         result_tables.leaderboard([] if quiet else tables, written)
 

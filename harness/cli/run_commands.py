@@ -16,7 +16,7 @@ import typer
 from harness.errors import HarnessError, one_line
 from harness.jobs.options import RunConfig, SelectConfig
 from harness.plugin_system.command_options import Json, Yes, reserve_stdout, resumable, show, takes
-from harness.system import output
+from harness.system import console
 from harness.verifying.config import VerifyConfig
 
 from .app import app
@@ -53,7 +53,7 @@ def run(
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.jobs.options import merged, of_study
-    from harness.plugin_system.presets import filled
+    from harness.plugin_system.component import filled
 
     every = {**given, "preset": preset, "track": track or ()}
     options = filled(merged(study, every, lambda name: _given(context, name)))
@@ -163,7 +163,7 @@ def select(
         chosen = selection.select(SelectConfig(**given), progress)
     if as_jsonl:
         for picks in chosen:
-            output.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")
+            console.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")
     else:
         show([picks.row() for picks in chosen], as_json, lambda _: tables.selection(chosen))
 

@@ -7,6 +7,7 @@ raises later becomes one line on stderr: that tracker gets nothing more, the run
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -19,6 +20,7 @@ from harness.jobs.options import RunConfig
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
+from harness.system.json_text import parsed
 from harness.system.progress import Progress
 
 
@@ -30,14 +32,16 @@ class Tracking:
         self.faults: list[str] = []
 
     def row(self, row: Row) -> None:
-        """Send one row, as soon as it is scored."""
-        self.each("row", lambda tracker: tracker.row(row_name(row), scalars(row.to_json())))
+        """Send one row, as soon as it is scored, under a name of all that a grid may vary."""
+        name = "/".join((row.task, row.model, row.engine, row.sampler, row.embedder, row.selector))
+        self.each("row", lambda tracker: tracker.row(name, scalars(row.to_json())))
 
     def scored(self, rows: Sequence[Row]) -> None:
         """Send the table and the report, once all rows are scored."""
         if not self.trackers or not rows:
             return
-        self.each("table", lambda tracker: tracker.table(flat([row.to_json() for row in rows])))
+        table = flat([row.to_json() for row in rows])
+        self.each("table", lambda tracker: tracker.table(table))
         try:
             write = load_registry(self.config.plugin_files).find("report", "html").load()
             path: Path = write(self.config.store, (), None, self.config.plugin_files, self.progress)
@@ -71,7 +75,7 @@ def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Ite
     if len(set(specs)) < len(specs):
         raise HarnessError(f"--track: a tracker is given twice: {', '.join(specs)}")
     trackers = Tracking({spec: build(registry, "tracker", spec) for spec in specs}, config, progress)
-    settings = {field.name: _json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    settings = parsed(json.dumps(dataclasses.asdict(config), default=str), "options", lenient=True)
     trackers.each("start", lambda tracker: tracker.start(settings))
     has_failed = True
     try:
@@ -79,11 +83,6 @@ def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Ite
         has_failed = False
     finally:
         trackers.each("finish", lambda tracker: tracker.finish(has_failed))
-
-
-def row_name(row: Row) -> str:
-    """The name of a row for trackers, of all that a grid may vary: `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`."""
-    return "/".join((row.task, row.model, row.engine, row.sampler, row.embedder, row.selector))
 
 
 def scalars(value: Any, name: str = "") -> dict[str, float]:
@@ -107,12 +106,6 @@ def flat(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     flattened = [{**labels, **scalars(row)} for labels, row in zip(texts, rows, strict=True)]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     return [{name: row.get(name) for name in columns} for row in flattened]
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_json(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def _line(failure: BaseException) -> str:

@@ -14,7 +14,7 @@ from harness.contracts import Report
 from harness.errors import HarnessError
 from harness.records import Message, Problem
 from harness.system.files import disk_errors, write_parts
-from harness.system.hashing import digest, readable
+from harness.system.json_text import digest, readable
 
 from .part import Part, identity
 from .store import Memo, Rows, Store, filed, read, stem, sum_of

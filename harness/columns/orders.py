@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from harness.contracts import LearnsFromOutcomes, Ranker, SubsetSelector
 from harness.errors import HarnessError
-from harness.plugin_system.picks import needs, picked, subset_of
+from harness.plugin_system.calls import needs, picked, subset_of
 from harness.plugin_system.registry import RANK_S, named
 from harness.records import Floats, Outcome, Pool, Problem
 

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.pools.reading import Joined
 from harness.records import Problem, Responses, SampleRequest
 from harness.system.files import disk_errors, write_atomically
-from harness.system.hashing import digest, storable
+from harness.system.json_text import digest, storable
 
 from .column import Column, Out, Question, Todo, paid
 from .part import Part

@@ -37,8 +37,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.system.files import NotRegular, disk_errors, open_regular, write_atomically
-from harness.system.hashing import digest, readable
-from harness.system.json_text import parsed
+from harness.system.json_text import digest, parsed, readable
 
 if TYPE_CHECKING:
     from .column import Column, Question

@@ -18,11 +18,11 @@ import numpy as np
 
 from harness.contracts import LearnsFromOutcomes
 from harness.errors import HarnessError, contained, did_you_mean
+from harness.plugin_system.calls import picked
 from harness.plugin_system.component import build, described, parse_spec
-from harness.plugin_system.picks import picked
 from harness.plugin_system.registry import Registry
 from harness.records import Floats, Pool, Problem, Responses
-from harness.system.hashing import digest, readable, storable
+from harness.system.json_text import digest, readable, storable
 from harness.system.json_text import read as read_json
 
 from .column import DEPENDS, Column, Question

@@ -15,7 +15,7 @@ from harness.contracts import Embedder, Scorer
 from harness.errors import HarnessError, contained, error_text
 from harness.pools.given import GivenVectors
 from harness.records import Floats, Message, Problem
-from harness.system.hashing import storable
+from harness.system.json_text import storable
 
 from .column import Column, Out, Question, Todo
 from .part import Part

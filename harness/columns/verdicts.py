@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from harness.contracts import Measured, Ran, Task
 from harness.errors import HarnessError, contained, error_text
-from harness.plugin_system import finish_argument
+from harness.plugin_system import calls
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
-from harness.system.hashing import digest, storable
+from harness.system.json_text import digest, storable
 
 from .column import Column, Out, Question, Todo, memo
 from .part import Part
@@ -171,7 +171,7 @@ def _plain(verdict: Verdict) -> list[str]:
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
     """Pair each text with how it ended: "stop", "length", or "" if that is not known or the task does not read it."""
-    reads = finish if finish is not None and finish_argument.reads_finish(task) else [""] * len(texts)
+    reads = finish if finish is not None and calls.reads_finish(task) else [""] * len(texts)
     return list(zip(texts, reads, strict=True))
 
 
@@ -183,7 +183,7 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     texts, finish = _columns(responses)
     try:
         with contained():
-            verdicts = finish_argument.verify_all(task, problem, texts, finish) if texts else []
+            verdicts = calls.verify_all(task, problem, texts, finish) if texts else []
     except HarnessError:  # a fault that the user can fix: better no verdicts than an error for every response
         raise
     except Exception as failure:
@@ -199,7 +199,7 @@ def _verdict_key(task: Task, problem: Problem, response: Ended, answer: str | No
     text, finish = response
     try:
         with contained():
-            return task.verdict_key(problem, text, answer, **finish_argument.keyword(task, "verdict_key", finish))
+            return task.verdict_key(problem, text, answer, **calls.keyword(task, "verdict_key", finish))
     except Exception:
         return None
 
@@ -220,7 +220,7 @@ def answers_of(
     distinct = list(dict.fromkeys(every))
     try:
         with contained():
-            answers = finish_argument.answers(task, problem, *_columns(distinct))
+            answers = calls.answers(task, problem, *_columns(distinct))
     except Exception:
         answers = []
     if len(answers) != len(distinct):
@@ -233,7 +233,7 @@ def _answer(task: Task, problem: Problem, response: Ended) -> str | None:
     text, finish = response
     try:
         with contained():
-            return task.answer(problem, text, **finish_argument.keyword(task, "answer", finish))
+            return task.answer(problem, text, **calls.keyword(task, "answer", finish))
     except Exception:
         return None
 
@@ -257,7 +257,7 @@ def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) 
         finish, texts = zip(*(name.split("\0", 1) for name in names), strict=True)
         try:
             with contained():
-                keyword = finish_argument.keyword(built, "run_answers", finish)
+                keyword = calls.keyword(built, "run_answers", finish)
                 ran = list(built.run_answers(problem, list(texts), **keyword))
         except HarnessError:
             raise
@@ -332,7 +332,7 @@ class Audits(Column):
         if not hasattr(task, "audit"):
             return None
         text, finish = response
-        verdict: Verdict | None = task.audit(problem, text, **finish_argument.keyword(task, "audit", finish))
+        verdict: Verdict | None = task.audit(problem, text, **calls.keyword(task, "audit", finish))
         return verdict
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from harness.columns.column import Column
 from harness.errors import HarnessError, NotBegun, did_you_mean
+from harness.plugin_system.calls import needs
 from harness.plugin_system.component import build, names_in, parse_spec
-from harness.plugin_system.picks import needs
 from harness.plugin_system.registry import Registry, load_registry
 from harness.results.rows import Row
 from harness.system.progress import Progress

@@ -18,10 +18,9 @@ from typing import Annotated, Any, ClassVar
 
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.command_options import Help, fields_of, option_names
-from harness.plugin_system.component import names_in
-from harness.plugin_system.presets import ENGINE, filled
+from harness.plugin_system.component import ENGINE, filled, names_in
 from harness.system.files import MAX_VECTORS_GB
-from harness.system.hashing import storable
+from harness.system.json_text import storable
 
 
 @dataclass(frozen=True, kw_only=True)

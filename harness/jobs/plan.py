@@ -23,16 +23,14 @@ from harness.columns.vectors import OwnVectors, Scores, Vectors
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
 from harness.contracts import Charges, Engine, Executor, Measured, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
-from harness.plugin_system.component import Spec, build, parse_spec, require_weights, weights_of
-from harness.plugin_system.picks import needs, require_selector
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.calls import needs, require_selector
+from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec, require_weights, weights_of
 from harness.plugin_system.registry import Registry
 from harness.pools.given import GivenVectors
 from harness.pools.reading import IdTable, Joined, Joiner, Layouts, file_digest, pool_digest, remarks
 from harness.records import Limits, Message, Problem, Weights
 from harness.system import extras
-from harness.system.hashing import digest
-from harness.system.json_text import read_lines
+from harness.system.json_text import digest, read_lines
 from harness.system.progress import Progress
 
 from .options import RunConfig

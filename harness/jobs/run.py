@@ -23,7 +23,7 @@ from harness.results.cells import Cell, made_with
 from harness.results.rows import Row
 from harness.results.rows import row as row_of_cell
 from harness.system.files import write_atomically
-from harness.system.hashing import digest, storable
+from harness.system.json_text import digest, storable
 from harness.system.progress import Progress
 
 from . import price

@@ -28,8 +28,8 @@ from harness.columns.vectors import embedded, named_failure, project
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
 from harness.contracts import Ranker
 from harness.errors import HarnessError
+from harness.plugin_system.calls import needs, picked, require_selector, subset_of
 from harness.plugin_system.component import parameters, weights_remark
-from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors, check_verified, read_verified
 from harness.pools.reading import remarks
 from harness.pools.record import PoolRecord, scores_in

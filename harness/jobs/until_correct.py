@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
 from harness.results import stopping_times
 from harness.results.cells import made_with
-from harness.system.hashing import digest, storable
+from harness.system.json_text import digest, storable
 from harness.system.progress import Progress
 
 from .options import RunConfig

@@ -12,36 +12,33 @@ from harness.errors import HarnessError, did_you_mean
 from harness.system import extras
 
 from .component import build, signature
-from .registry import HOOKS, KINDS, Registry, load_registry
+from .registry import HOOKS, KINDS, load_registry
 
 
 def _kind(text: str) -> str:
     """The kind that a text names, in the singular or plural; HarnessError if there is none."""
-    kind = {hook.removeprefix("register_"): kind for hook, kind in HOOKS.items()}.get(text, text)
+    kind = HOOKS.get(f"register_{text}", text)
     if kind not in KINDS:
         raise HarnessError(f"unknown kind {text!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
     return kind
 
 
 def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, str]]:
-    """Return a dict for each registration: its kind, name, plugin (`from`) and summary (`what`).
-
-    kind          in the singular or plural; None lists all kinds
-    plugin_files  plugins that are single files
+    """Return a dict for each registration of a kind (None: of all): its kind, name, plugin (`from`), summary (`what`).
 
     `what` is the first line of the component's docstring, and for selectors that learn from outcomes a sentence that
     says so; or it says why the component cannot be imported.
     """
     registry = load_registry(plugin_files)
     rows = []
-    for listed in [_kind(kind)] if kind else KINDS:
-        for registration in registry.of_kind(listed):
-            try:
-                learns = hasattr(registration.load(), "pick_after")
-                summary = registration.summary() + (" Learns from outcomes." if learns else "")
-            except HarnessError as failure:
-                summary = f"broken: {failure}"
-            rows.append({"kind": listed, "name": registration.name, "from": str(registration.origin), "what": summary})
+    for registration in (each for listed in ([_kind(kind)] if kind else KINDS) for each in registry.of_kind(listed)):
+        try:
+            learns = hasattr(registration.load(), "pick_after")
+            summary = registration.summary() + (" Learns from outcomes." if learns else "")
+        except HarnessError as failure:
+            summary = f"broken: {failure}"
+        labels = {"kind": registration.kind, "name": registration.name, "from": str(registration.origin)}
+        rows.append({**labels, "what": summary})
     return rows
 
 
@@ -63,14 +60,13 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
     """
     registration = load_registry(plugin_files).find(_kind(kind), name)
     factory = registration.load()
-    from_harness = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
+    from_harness = {"task": "data", "engine": "model"}.get(registration.kind)
     defaults = inspect.signature(factory).parameters
     parameters = {}
     for key, hint in signature(factory).items():
-        if key not in from_harness:
-            type_ = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-            default = defaults[key].default
-            parameters[key] = {"type": type_, "default": "required" if default is inspect.Parameter.empty else default}
+        type_ = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+        default = defaults[key].default
+        parameters[key] = {"type": type_, "default": "required" if default is inspect.Parameter.empty else default}
     module = inspect.getdoc(sys.modules.get(getattr(factory, "__module__", "")))
     return {
         "kind": registration.kind,
@@ -78,29 +74,22 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
         "from": str(registration.origin),
         "full_name": registration.full_name,
         "what": registration.summary(),
-        "parameters": parameters,
-        "doc": "\n\n".join(part for part in (module, registration.own_doc()) if part),
+        "parameters": {key: value for key, value in parameters.items() if key != from_harness},
+        "doc": "\n\n".join(filter(None, (module, registration.own_doc()))),
     }
 
 
 def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """Return the first problem of a task's default split: id, raw prompt, messages and plain.
+    """Return a task's first problem: its id, its raw prompt, and what an instruct and a base model see of it.
 
-    messages  the chat as an instruct model sees it
-    plain     the text that a base model continues
-
-    HarnessError if `kind` is not "task". `data` is the file with the task's problems; None is the task's own source.
+    `data` is the file with the task's problems; None is the task's own source. HarnessError for another kind.
     """
     if _kind(kind) != "task":
         raise HarnessError(f"show --example: for tasks only, got {kind}")
     task = build(load_registry(plugin_files), "task", name, data=data and str(data))
     problem = next(iter(task.problems(task.default_split("")[0])))
-    return {
-        "id": problem.id,
-        "prompt": problem.prompt,
-        "messages": task.messages(problem),
-        "plain": task.plain(problem),
-    }
+    chat = {"messages": task.messages(problem), "plain": task.plain(problem)}
+    return {"id": problem.id, "prompt": problem.prompt, **chat}
 
 
 def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
@@ -109,11 +98,12 @@ def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
     registered  kind -> number of registrations
     faults      dicts of plugin, fault and trace (the traceback, or ""): also for components that cannot be imported
     lacking     line -> the components that it is about: libraries that are not installed, and what installs them
-    graders     task -> its remark on grading on this machine, for tasks that have one
+    graders     task -> its remark on grading on this machine (`Task.check`), for tasks that have one
     """
     registry = load_registry(plugin_files)
     faults = [{"plugin": str(f.origin), "fault": str(f), "trace": f.trace} for f in registry.faults]
     lacking: dict[str, list[str]] = {}
+    graders: dict[str, str] = {}
     for registration in registry.registrations:
         try:
             libraries = extras.missing(getattr(registration.load(), "libraries", ()))
@@ -123,20 +113,14 @@ def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
         if libraries:
             line = f"{', '.join(libraries)} not installed: {extras.pip_command(libraries)}"
             lacking.setdefault(line, []).append(f"{registration.kind} {registration.name}")
-    counts = {kind: len(registry.of_kind(kind)) for kind in KINDS}
-    return {"registered": counts, "faults": faults, "lacking": lacking, "graders": _graders(registry)}
-
-
-def _graders(registry: Registry) -> dict[str, str]:
-    """Task -> its remark on grading on this machine (`Task.check`); tasks without one are left out."""
-    remarks = {}
     for registration in registry.of_kind("task"):
         try:
             remark = build(registry, "task", registration.full_name, data=None).check()
-        except HarnessError as refusal:
-            remark = f"cannot grade on this machine: {str(refusal).removeprefix(f'{registration.name}: ')}"
         except Exception as failure:
-            remark = f"cannot grade on this machine: {type(failure).__name__}: {failure}"
+            named = "" if isinstance(failure, HarnessError) else f"{type(failure).__name__}: "
+            reason = str(failure).removeprefix(f"{registration.name}: ")
+            remark = f"cannot grade on this machine: {named}{reason}"
         if remark:
-            remarks[registration.name] = remark
-    return remarks
+            graders[registration.name] = remark
+    counts = {kind: len(registry.of_kind(kind)) for kind in KINDS}
+    return {"registered": counts, "faults": faults, "lacking": lacking, "graders": graders}

@@ -18,20 +18,17 @@ import dataclasses
 import functools
 import inspect
 import json
-import os
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from harness.system import output
-
-from .registry import KINDS, load_registry
+from harness.system import console
 
 Command: TypeAlias = Callable[..., None]
 
@@ -51,12 +48,10 @@ class Help:
     filled: bool = False
 
 
-def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
+def takes(record: Any, *only: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Return a decorator for a command: the record's fields become options, passed as a dict in the first argument.
 
-    record   a dataclass; its fields with a `Help` can become options, no others
-    only     the names of the fields that become options; without any, all can
-    without  the names of fields that do not become options
+    record   a dataclass; its fields with a `Help` become options: all, or `only` these, `without` those
 
     The dict has an entry for each of these options. The function's other parameters stay parameters of the command.
     """
@@ -68,7 +63,9 @@ def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Co
         options = [*(_parameter(record, name) for name in fields), *(other.replace(kind=keyword) for other in others)]
 
         def command(**values: Any) -> None:
-            given = {name: _value(record, name, values.pop(name)) for name in fields}
+            given = {name: values.pop(name) for name in fields}
+            for name in (name for name in fields if _items(_helped(record)[name][0])):  # typer's lists
+                given[name] = tuple(given[name] or ()) or record.__dataclass_fields__[name].default
             function(given, **values)
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
@@ -94,75 +91,23 @@ def _helped(record: type) -> dict[str, tuple[Any, Help]]:
     return {name: (hint.__origin__, hint.__metadata__[0]) for name, hint in annotated.items()}
 
 
-def _parameter(record: type, name: str) -> inspect.Parameter:
+def _parameter(record: Any, name: str) -> inspect.Parameter:
     hint, help_ = _helped(record)[name]
-    default = record.__dataclass_fields__[name].default  # type: ignore[attr-defined]
-    repeated = _is_repeated(hint)
-    if repeated:
-        [item] = typing.get_args(repeated)
-        hint, default = list[item] | None, None  # type: ignore[valid-type]
+    default = record.__dataclass_fields__[name].default
+    if items := _items(hint):
+        hint, default = list[items] | None, None  # type: ignore[valid-type]
     if help_.filled:
         hint, default = hint | None, None
     flags = help_.flags or ([f"--{name.replace('_', '-')}"] if hint is bool and not default else ())
-    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar, autocompletion=completer(name))
+    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar)
     default = inspect.Parameter.empty if default is dataclasses.MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
-def _is_repeated(hint: Any) -> Any:
-    """The `Sequence[...]` of a field that is one, or one or None; None for any other field."""
+def _items(hint: Any) -> Any:
+    """The type of the items of a field that is a Sequence, or one or None; None for any other field."""
     choices = typing.get_args(hint) if type(None) in typing.get_args(hint) else (hint,)
-    return next((choice for choice in choices if typing.get_origin(choice) is Sequence), None)
-
-
-def _value(record: type, name: str, value: Any) -> Any:
-    """The value for the record: a repeated option as a tuple, its default if it was not given."""
-    if not _is_repeated(_helped(record)[name][0]):
-        return value
-    return tuple(value) if value else record.__dataclass_fields__[name].default  # type: ignore[attr-defined]
-
-
-# Completion in the shell: what begins with the text typed so far. Plugins are asked for names, and load no component.
-
-
-def completer(field: str) -> Callable[[str], list[str]] | None:
-    """The completer of an option by its name (`task`, `selectors`, `model`, ...); None if it has none."""
-    kind = field if field in KINDS else field.removesuffix("s")
-    if kind in KINDS:
-        return lambda incomplete: component_names(kind, incomplete)
-    return models if kind == "model" else None
-
-
-def component_names(kind: str, incomplete: str) -> list[str]:
-    """Names of installed components of a kind."""
-    try:
-        with redirect_stdout(sys.stderr):  # the shell reads stdout
-            registered = load_registry().of_kind(kind)
-    except Exception:  # a broken plugin must not break the user's shell
-        return []
-    return sorted({each.name for each in registered if each.name.startswith(incomplete)})
-
-
-def names_after_kind(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of components of the kind that is the command's argument `kind`."""
-    kind = (context.params.get("kind") or "").removesuffix("s")
-    return component_names(kind, incomplete) if kind in KINDS else []
-
-
-def kinds(incomplete: str) -> list[str]:
-    """Kinds of components."""
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
-
-
-def models(incomplete: str) -> list[str]:
-    """Models in the cache of the Hugging Face hub, and folders with a config.json; no folder is searched for them."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    cached = [folder.name.removeprefix("models--").replace("--", "/") for folder in cache.glob("models--*")]
-    typed = Path(incomplete or ".")
-    beside = typed if incomplete.endswith("/") or not incomplete else typed.parent
-    folders = [f"{path}/" for path in sorted(beside.glob("*")) if path.is_dir() and not path.name.startswith(".")]
-    return sorted(name for name in [*cached, *folders] if name.startswith(incomplete))
+    return next((typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is Sequence), None)
 
 
 # Options that are parameters of command functions.
@@ -171,7 +116,7 @@ def models(incomplete: str) -> list[str]:
 def reserve_stdout(context: typer.Context, value: bool) -> bool:
     """Send to stderr whatever plugins print until the command ends, if `value` (--json) is true; return `value`."""
     if value:
-        context.with_resource(output.reserved())
+        context.with_resource(console.reserved())
     return value
 
 
@@ -199,7 +144,7 @@ def default_cells() -> tuple[Path, ...]:
 def show(value: Any, as_json: bool, table: Callable[[Any], object]) -> None:
     """Print a command's result: as JSON on stdout, or by the function that prints its table."""
     if as_json:
-        output.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        console.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     else:
         table(value)
 

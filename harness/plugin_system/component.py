@@ -1,4 +1,7 @@
-"""Build a component from a spec such as `repexp:lam=0.1,first=max`, and say what it is: parameters, code, weights."""
+"""Build a component from a spec such as `repexp:lam=0.1,first=max`, and say what it is: parameters, code, weights.
+
+Also the options that a task's defaults and presets fill, and selectors that are objects of a Python session.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import ast
 import dataclasses
 import functools
 import hashlib
-import importlib.util
 import inspect
 import re
 import secrets
 import sys
 import typing
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +24,12 @@ from typing import Any
 from harness.errors import HarnessError, Lacking, contained, did_you_mean, error_text
 from harness.records import Weights
 
-from .registry import Registration, Registry
+from .registry import SESSION, Origin, Registration, Registry, is_own, load_registry, own_selectors
 
 CORE = "harness"  # the package whose code is in no key
+ENGINE = "transformers"  # where nothing names one
+SHOWN = 30  # characters of a field's value in the name of a session's selector
+_PLAIN = re.compile(r"[^:]*")  # a value with ":" would begin a spec's parameters
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,9 @@ class Spec:
 
 
 # A parameter: its key, and its value up to the next comma, or in quotes.
-_PARAMETER = re.compile(r"""(?P<key>[^=,]*)=(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<plain>[^,]*))(?:,|$)""")
+_PARAMETER = re.compile(
+    r"""(?P<key>[^=,]*)=(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<plain>[^,]*))(?P<comma>,|$)"""
+)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NEXT_NAME = re.compile(r",(?=\s*[A-Za-z][^=,:]*(?:[:,]|$))")
 
@@ -56,22 +64,23 @@ def parse_spec(text: str) -> Spec:
 
     A value with commas stands in quotes: `name:key='a,b'`.
     """
+    if is_own(text):
+        return Spec(text)
     name, colon, rest = text.partition(":")
     if "," in name:
         more = name.partition(",")[2].strip()
         raise HarnessError(f"{text!r}: one name is wanted, and a comma separates parameters, got {more!r} too")
-    params: dict[str, str] = {}
-    place = 0
-    while colon and (place < len(rest) or rest[-1:] in ("", ",")):
-        match = _PARAMETER.match(rest, place)
-        key = match["key"].strip() if match else ""
-        if match is None or not key or key in params:
-            part = rest[place:].partition(",")[0]
-            raise HarnessError(f"{text!r}: parameters are written name:key=value,key=value, got {part!r}")
-        params[key] = next(value for value in match.group("single", "double", "plain") if value is not None).strip()
-        place = match.end()
     if not name:
         raise HarnessError(f"{text!r}: a name is missing before ':'")
+    params: dict[str, str] = {}
+    while colon:
+        match = _PARAMETER.match(rest)
+        key = match["key"].strip() if match else ""
+        if match is None or not key or key in params:
+            part = rest.partition(",")[0]
+            raise HarnessError(f"{text!r}: parameters are written name:key=value,key=value, got {part!r}")
+        params[key] = next(value for value in match.group("single", "double", "plain") if value is not None).strip()
+        rest, colon = rest[match.end() :], match["comma"]
     return Spec(name, params)
 
 
@@ -84,40 +93,30 @@ def _quoted(value: str) -> str:
 def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:
     """Build and return the component of a spec; parameters are converted to the types that its factory declares.
 
-    context   what the harness passes to every factory of a kind (a task's `data`, an engine's `model`)
-
-    HarnessError if the component is unknown, a parameter does not fit, or the factory fails.
+    HarnessError if the component is unknown, a parameter does not fit, or the factory fails. `context`: what the
+    harness passes to every factory of a kind (a task's `data`, an engine's `model`).
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     registration = registry.find(kind, spec.name)
     factory = registration.load()
-    arguments = _converted(registration, factory, spec.params, forbidden=set(context))
+    accepted = {name: hint for name, hint in signature(factory).items() if name not in context}
+    arguments = {}
+    for name, text in spec.params.items():
+        if name not in accepted:
+            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+            guess, asked, _ = did_you_mean(name, accepted).partition("?")
+            raise HarnessError(
+                f"{registration.name}: no parameter {name!r} ({guess.lstrip('(') + '? ' if asked else ''}{takes})"
+            )
+        arguments[name] = _value(registration.name, name, text, accepted[name])
     try:
         with contained():
             return factory(**arguments, **context)
     except HarnessError:
         raise
-    except TypeError as failure:
-        raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {failure}") from failure
     except Exception as failure:
-        raise HarnessError(
-            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {error_text(failure)}"
-        ) from failure
-
-
-def _converted(
-    registration: Registration, factory: Any, params: Mapping[str, str], forbidden: set[str]
-) -> dict[str, Any]:
-    accepted = {name: hint for name, hint in signature(factory).items() if name not in forbidden}
-    converted = {}
-    for name, text in params.items():
-        if name not in accepted:
-            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
-            guess = did_you_mean(name, accepted)
-            guess = f"{guess.split('?')[0].lstrip('(')}? " if "?" in guess else ""
-            raise HarnessError(f"{registration.name}: no parameter {name!r} ({guess}{takes})")
-        converted[name] = _value(registration.name, name, text, accepted[name])
-    return converted
+        reason = str(failure) if isinstance(failure, TypeError) else error_text(failure)
+        raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {reason}") from failure
 
 
 def signature(factory: Any) -> dict[str, Any]:
@@ -155,13 +154,7 @@ def parameters(component: Any) -> dict[str, Any]:
 
 
 def described(registration: Registration, component: Any) -> dict[str, Any]:
-    """Return what fixes a component's behaviour.
-
-    name    as registered
-    params  the component's parameters, name -> value
-    dist    the distribution that registered it
-    code    the hash of its code (`source_hash`)
-    """
+    """Return what fixes a component's behaviour: name, parameters, distribution, and the hash of its code."""
     if registration.described is not None:
         return dict(registration.described)
     return {
@@ -170,6 +163,45 @@ def described(registration: Registration, component: Any) -> dict[str, Any]:
         "dist": registration.origin.dist,
         "code": source_hash(component, registration),
     }
+
+
+# Options that the user did not give, from a task's `defaults` and from its named presets (`--preset`).
+
+
+def filled(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `harness run`, as fields of `RunConfig`, completed from the task's defaults and preset.
+
+    Options that the user gave stay; a value of the preset replaces the task's default. The engine is `transformers` if
+    nothing names one. With given vectors (`embeddings`) no embedder is filled in.
+    """
+    options, values = dict(given), {}
+    preset = options["preset"]
+    if preset and not options["task"]:
+        raise HarnessError("run: --preset goes with --task: it names settings of a task")
+    if options["task"]:
+        name = parse_spec(options["task"]).name
+        factory = load_registry(options["plugin_files"]).find("task", name).load()
+        presets = getattr(factory, "presets", {})
+        if preset and preset not in presets:
+            known = did_you_mean(preset, presets).replace("installed", "there") if presets else "(the task has none)"
+            raise HarnessError(f"task {name!r}: no preset {preset!r} {known}")
+        values = {**getattr(factory, "defaults", {}), **(presets[preset] if preset else {})}
+    for option, value in values.items():
+        name = "selectors" if option == "selector" else option
+        if not options.get(name) and not (name == "embedder" and options["embeddings"]):
+            options[name] = value
+    return {**options, "engine": options["engine"] or ENGINE}
+
+
+def graded_as_the_paper(registry: Registry, task: str) -> str:
+    """Return the task's spec with the parameters of `--paper` and RL (`Task.paper["task"]`) added to those in `task`.
+
+    Parameters that are already in `task` stay. All are in the spec, hence in labels, in the record of an RL run, and in
+    verdicts' keys.
+    """
+    spec = parse_spec(task)
+    papers = getattr(registry.find("task", spec.name).load(), "paper", {}).get("task", {})
+    return str(Spec(spec.name, {**papers, **spec.params}))
 
 
 # Code.
@@ -200,26 +232,19 @@ def code_files(module: str) -> set[Path]:
         return set()
     spec = getattr(sys.modules[module], "__spec__", None)
     name = spec.name if spec else module  # `python -m package.module` calls it __main__
-    top = name.partition(".")[0]
-    try:
-        found = importlib.util.find_spec(top)  # imports nothing, as the name has no dot
-    except ValueError:  # a module made by hand has no spec
-        found = None
-    package = [Path(folder) for folder in (found and found.submodule_search_locations) or ()]
-    beside = [] if {"site-packages", "dist-packages"} & set(path.parts) else [path.parent]
+    depth = name.count(".") + (path.stem == "__init__")  # in its top package; 0: a single file
+    top, folder = name.partition(".")[0] if depth else "", path.parents[max(depth - 1, 0)]
     files, todo = {path}, [(path, name)]
+    if not depth and {"site-packages", "dist-packages"} & set(path.parts):
+        return files
     while todo:
         path, name = todo.pop()
         for imported in _imports(path.read_bytes(), name if path.stem == "__init__" else name.rpartition(".")[0]):
             first, *rest = imported.split(".")
-            if package and first == top:
-                places = [folder.joinpath(*rest) for folder in package]
-            elif not package and first != CORE:
-                places = [folder.joinpath(first, *rest) for folder in beside]
-            else:
+            if first != top if top else first == CORE:
                 continue
-            candidates = (file for place in places for file in (place / "__init__.py", place.with_suffix(".py")))
-            file = next((file for file in candidates if file.is_file()), None)
+            place = folder.joinpath(*([] if top else [first]), *rest)
+            file = next((file for file in (place / "__init__.py", place.with_suffix(".py")) if file.is_file()), None)
             if file and file not in files:
                 files.add(file)
                 todo.append((file, imported))
@@ -275,3 +300,77 @@ def require_weights(weights: Sequence[Weights]) -> None:
 def weights_remark(weights: Sequence[Weights]) -> str:
     """Return the line in which a run shows these weights; "" if there are none."""
     return f"weights: {'; '.join(map(str, weights))}" if weights else ""
+
+
+# Selectors that are objects of a Python session: a class in a notebook's cell is raced without a plugin file.
+#
+# They are registered while `harness.run` or `harness.select` works, and rank in this process: no other one could build
+# them. Their keys hold the class's name, the object's fields and its code. That of a class in a file is the file's hash
+# (`source_hash`). What no file tells, a class of a notebook and a field that is neither plain nor an array, has another
+# key in each call: nobody can say whether the cells that it depends on are still the same.
+
+
+@contextmanager
+def registered(selectors: Sequence[Any]) -> Iterator[tuple[str, ...]]:
+    """Register inside the selectors that are objects (or classes, which are then built), and yield all as specs.
+
+    HarnessError for what is no selector, and for two of one name.
+    """
+    own = {place: _registration(each) for place, each in enumerate(selectors) if not isinstance(each, str)}
+    names = [registration.name for registration in own.values()]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise HarnessError(f"two selectors are called {twice!r}: give their classes different names")
+    token = own_selectors.set(tuple(own.values()))
+    try:
+        yield tuple(own[place].name if place in own else each for place, each in enumerate(selectors))
+    finally:
+        own_selectors.reset(token)
+
+
+def _registration(given: Any) -> Registration:
+    if isinstance(given, type):
+        try:
+            given = given()
+        except Exception as failure:
+            raise HarnessError(f"selector {given.__name__} cannot be built: {error_text(failure)}") from failure
+    if not (hasattr(given, "rank") or hasattr(given, "select")):
+        raise HarnessError(
+            f"a selector is a spec such as 'repexp:lam=0.1', or an object with rank(pool, rng), got {given!r:.60}"
+        )
+    cls = type(given)
+    fields = parameters(given) or dict(getattr(given, "__dict__", {"slots": given}))
+    defaults = {name: field.default for name, field in getattr(cls, "__dataclass_fields__", {}).items()}
+    texts = {
+        name: repr(value)
+        for name, value in fields.items()
+        if isinstance(value, (bool, int, float, str)) and value != defaults.get(name)
+    }
+    shown = [f"{name}={text}" for name, text in texts.items() if len(text) <= SHOWN and _PLAIN.fullmatch(text)]
+    name = f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
+    module = sys.modules.get(cls.__module__)
+    is_in_file = hasattr(module, "__file__") and hasattr(module, cls.__qualname__.partition(".")[0])
+    about = {
+        "name": cls.__name__,
+        "params": {key: _in_key(value) for key, value in fields.items()},
+        "dist": SESSION,
+        "code": source_hash(given) if is_in_file else secrets.token_hex(8),
+    }
+    return Registration("selector", name, lambda: given, Origin(SESSION, "", cls.__name__), about)
+
+
+def _in_key(value: Any) -> Any:
+    """The value as keys hold it: JSON, the hash of an array, and for anything else a text that never comes again."""
+    import numpy as np  # `harness --help` does without
+
+    if isinstance(value, Mapping):
+        return {str(name): _in_key(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_key(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"array:{value.dtype.str}{value.shape}:{content}"
+    is_json = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
+    return value if is_json else f"{type(value).__name__}:{secrets.token_hex(8)}"

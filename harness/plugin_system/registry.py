@@ -7,6 +7,7 @@ a plugin says for which.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -14,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,12 +49,7 @@ HOOKS = {f"register_{plural(kind)}": kind for kind in KINDS}
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a plugin came from: a distribution's entry point, or a file.
-
-    dist     the distribution's name; for a file its name without `.py`
-    version  the distribution's version; "" for a file
-    entry    the entry point's name; for a file its path
-    """
+    """Where a plugin came from: a distribution's entry point; or a file, by its name, no version, and its path."""
 
     dist: str
     version: str
@@ -64,11 +61,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Fault:
-    """One problem of one plugin.
-
-    problem  the end of the message, after the plugin's name and origin
-    trace    the traceback; "" if no exception was raised
-    """
+    """One problem of one plugin, with the traceback of the exception, if one was raised."""
 
     origin: Origin
     problem: str
@@ -101,13 +94,14 @@ class Registration:
         if not isinstance(self.factory, str):
             return self.factory
         module, _, attribute = self.factory.partition(":")
+        what = f"{self.kind} {self.name!r} from {self.origin}"
         try:
-            with contained(), importing(f"{self.kind} {self.name!r} from {self.origin}"):
+            with contained(), importing(what):
                 loaded = getattr(importlib.import_module(module), attribute)
         except Exception as failure:
-            raise HarnessError(f"{self.kind} {self.name!r} from {self.origin} failed to import: {failure}") from failure
+            raise HarnessError(f"{what} failed to import: {failure}") from failure
         if not callable(loaded):
-            raise HarnessError(f"{self.kind} {self.name!r} from {self.origin}: {self.factory} is not callable")
+            raise HarnessError(f"{what}: {self.factory} is not callable")
         return loaded  # type: ignore[no-any-return]
 
     def own_doc(self) -> str:
@@ -118,15 +112,14 @@ class Registration:
 
     def summary(self) -> str:
         """The first line of the factory's docstring, or of its module's if it has none; of a command group its help."""
-        group_help = getattr(getattr(self.load(), "info", None), "help", None)
-        if isinstance(group_help, str):
-            return group_help.split("\n")[0]
-        module = sys.modules.get(getattr(self.load(), "__module__", ""))
-        text = self.own_doc() or inspect.getdoc(module) or ""
+        factory = self.load()
+        help_of_group = getattr(getattr(factory, "info", None), "help", None)
+        module = sys.modules.get(getattr(factory, "__module__", ""))
+        text = help_of_group if isinstance(help_of_group, str) else self.own_doc() or inspect.getdoc(module) or ""
         return text.split("\n")[0]
 
 
-# The selectors of `harness.run` and `harness.select` that are objects of the caller's (`session_selectors`).
+# The selectors of `harness.run` and `harness.select` that are objects of the caller's (`component.registered`).
 SESSION = "session"  # their distribution
 own_selectors: ContextVar[tuple[Registration, ...]] = ContextVar("own_selectors", default=())
 
@@ -151,15 +144,13 @@ class Registry:
         """The registration of that name (`name` or `dist/name`); HarnessError if there is none or more than one."""
         known = self.of_kind(kind)
         matches = [r for r in known if name in (r.name, r.full_name)]
-        if len(matches) == 1:
-            return matches[0]
         if not matches:
             raise HarnessError(f"unknown {kind} {name!r} {did_you_mean(name, [r.name for r in known])}{self.hint()}")
-        origins = " and ".join(f"{r.origin} (entry point {r.origin.entry!r})" for r in matches)
-        if len({r.full_name for r in matches}) < len(matches):
-            raise HarnessError(f"{kind} {name!r} is registered twice by {matches[0].origin.dist}: {origins}")
-        choices = " or ".join(repr(r.full_name) for r in matches)
-        raise HarnessError(f"{kind} {name!r} is registered by {origins}: write {choices}")
+        if len(matches) > 1:
+            origins = " and ".join(f"{r.origin} (entry point {r.origin.entry!r})" for r in matches)
+            choices = " or ".join(sorted({repr(r.full_name) for r in matches}))
+            raise HarnessError(f"{kind} {name!r} is registered by {origins}: write {choices}")
+        return matches[0]
 
     def hint(self) -> str:
         """Return the end of a message on an unknown name: it names the plugins with faults; "" if there are none."""
@@ -171,9 +162,7 @@ def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[st
     """Return a registry of everything that the installed distributions, `plugin_files` and the caller register.
 
     A fault in an installed plugin is recorded. A fault in one of `plugin_files`, which the user named, raises
-    HarnessError. A name that is registered twice for one kind is a recorded fault in both cases.
-
-    groups   the groups of entry points that are loaded
+    HarnessError. `groups`: the groups of entry points that are loaded.
     """
     registry = Registry()
     manager = pluggy.PluginManager(GROUP)
@@ -184,12 +173,21 @@ def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[st
                 plugin = entry.load()
         except Exception as failure:
             registry.faults.append(Fault(origin, f"failed to import: {_short(failure)}", traceback.format_exc()))
-            continue
-        _register(registry, manager, origin, plugin)
-    for path in plugin_files:
-        _register_file(registry, manager, Path(path))
+        else:
+            _register(registry, manager, origin, plugin)
+    for path in map(Path, plugin_files):
+        if not path.is_file():
+            raise HarnessError(f"--plugin {path}: no such file")
+        try:
+            with contained(), importing(f"--plugin {path}"):
+                plugin = load_file(path)
+        except Exception as failure:
+            raise HarnessError(f"--plugin {path} failed to import: {_short(failure)}") from failure
+        before = len(registry.faults)
+        _register(registry, manager, Origin(path.stem, "", str(path)), plugin)
+        if len(registry.faults) > before:
+            raise HarnessError(f"--plugin {path} {registry.faults[before].problem}")
     registry.registrations += own_selectors.get()
-    _note_duplicates(registry)
     return registry
 
 
@@ -197,34 +195,16 @@ def _installed(groups: Collection[str]) -> list[tuple[Origin, EntryPoint]]:
     """The entry points of these groups, sorted by distribution and name, each once."""
     entries: dict[tuple[str, str, str], tuple[Origin, EntryPoint]] = {}
     for dist in distributions():
-        for entry in dist.entry_points:
-            if entry.group in groups:
-                origin = Origin(dist.metadata["Name"], dist.version, entry.name)
-                key = (origin.dist, entry.name, entry.value)
-                entries.setdefault(key, (origin, entry))  # a distribution may be on sys.path twice
+        if wanted := [entry for entry in dist.entry_points if entry.group in groups]:
+            about = dist.metadata  # parsed at each access
+            for entry in wanted:  # a distribution may be on sys.path twice
+                origin = Origin(about["Name"], about["Version"], entry.name)
+                entries.setdefault((origin.dist, entry.name, entry.value), (origin, entry))
     return [entries[key] for key in sorted(entries)]
 
 
-def _register_file(registry: Registry, manager: pluggy.PluginManager, path: Path) -> None:
-    origin = Origin(path.stem, "", str(path))
-    if not path.is_file():
-        raise HarnessError(f"--plugin {path}: no such file")
-    before = len(registry.faults)
-    try:
-        with contained(), importing(f"--plugin {path}"):
-            module = load_file(path)
-    except Exception as failure:
-        raise HarnessError(f"--plugin {path} failed to import: {_short(failure)}") from failure
-    _register(registry, manager, origin, module)
-    if len(registry.faults) > before:
-        raise HarnessError(f"--plugin {path} {registry.faults[before].problem}")
-
-
 def load_file(path: Path) -> ModuleType:
-    """Import a Python file as the module `harness_file_STEM` and return the module.
-
-    The module is put into `sys.modules`, so that its objects can be pickled.
-    """
+    """Import a Python file, and return the module: `harness_file_STEM` in `sys.modules`, so that its objects pickle."""
     name = f"harness_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -248,66 +228,38 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
     except (pluggy.PluginValidationError, ValueError) as failure:
         if manager.has_plugin(name):
             manager.unregister(name=name)
-        return fault(_hook_problem(failure), traceback.format_exc())
+        problem = f"has a hook of the wrong signature: {' '.join(str(failure).split())}"
+        if str(failure).startswith("unknown hook"):
+            unknown = str(failure).split("'")[1]
+            problem = f"has an unknown hook {unknown!r} {did_you_mean(unknown, HOOKS)}"
+        return fault(problem, traceback.format_exc())
     implementations = manager.get_hookcallers(plugin) or []
     if not implementations:
-        unmarked = [attribute for attribute in dir(plugin) if attribute in HOOKS]
-        which = f"{unmarked[0]} is there but not marked with" if unmarked else "mark a register_* function with"
-        return fault(f"has no hook: {which} @hookimpl")
+        unmarked = next((f"{each} is there but not marked with" for each in dir(plugin) if each in HOOKS), None)
+        fault(f"has no hook: {unmarked or 'mark a register_* function with'} @hookimpl")
     for caller in implementations:
-        for hook in caller.get_hookimpls():
-            if hook.plugin_name == name:
-                registry.registrations += _called(hook, HOOKS[caller.name], origin, fault)
+        kind, before = HOOKS[caller.name], len(registry.registrations)
 
+        def register(name: Any, factory: Any, kind: str = kind) -> None:
+            word = name.replace(" ", "-", 1) if kind == "command" else name  # in an existing group: "pool push"
+            if not isinstance(word, str) or not word or any(c in word for c in "/:,= \n"):
+                raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
+            if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):
+                raise TypeError(
+                    f'register({name!r}): the factory is a callable or "package.module:Class", got {factory!r}'
+                )
+            registry.registrations.append(Registration(kind, name, factory, origin))
 
-def _called(hook: Any, kind: str, origin: Origin, fault: Callable[..., None]) -> list[Registration]:
-    """What one hook of a plugin registers; if it raises, what it registered before that."""
-    registrations: list[Registration] = []
-
-    def register(name: str, factory: str | Callable[..., Any]) -> None:
-        _check_registration(kind, name, factory)
-        registrations.append(Registration(kind, name, factory, origin))
-
-    hook_name = f"register_{plural(kind)}"
-    try:
-        with contained():
-            hook.function(*[register for _ in hook.argnames])
-    except Exception as failure:
-        fault(f"raised in {hook_name}: {_short(failure)}", traceback.format_exc())
-    else:
-        if not registrations:
-            fault(f"registers nothing in {hook_name}: call register(name, factory)")
-    return registrations
-
-
-def _check_registration(kind: str, name: object, factory: object) -> None:
-    if kind == "command" and isinstance(name, str) and name.count(" ") == 1:
-        name = name.replace(" ", "-")  # in an existing group: "pool push"
-    if not isinstance(name, str) or not name or any(c in name for c in "/:,= \n"):
-        raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
-    if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):
-        raise TypeError(f'register({name!r}): the factory is a callable or "package.module:Class", got {factory!r}')
-
-
-def _hook_problem(failure: Exception) -> str:
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    if lines and lines[0].startswith("unknown hook"):
-        hook = lines[0].split("'")[1]
-        return f"has an unknown hook {hook!r} {did_you_mean(hook, list(HOOKS))}"
-    return f"has a hook of the wrong signature: {' '.join(lines)}"
-
-
-def _note_duplicates(registry: Registry) -> None:
-    """Record a fault for each name that is registered twice for one kind."""
-    seen: dict[tuple[str, str], Registration] = {}
-    for registration in registry.registrations:
-        first = seen.setdefault((registration.kind, registration.name), registration)
-        if first is not registration:
-            problem = (
-                f"registers {registration.kind} {registration.name!r}, which {first.origin} (entry point "
-                f"{first.origin.entry!r}) registers too: write {first.full_name!r} or {registration.full_name!r}"
-            )
-            registry.faults.append(Fault(registration.origin, problem))
+        try:
+            with contained():
+                for hook in caller.get_hookimpls():
+                    if hook.plugin_name == name:
+                        hook.function(*[register for _ in hook.argnames])
+        except Exception as failure:
+            fault(f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
+        else:
+            if len(registry.registrations) == before:
+                fault(f"registers nothing in {caller.name}: call register(name, factory)")
 
 
 def _short(failure: BaseException) -> str:
@@ -319,11 +271,15 @@ def _short(failure: BaseException) -> str:
 # Plugins that are slow.
 
 IMPORT_S, RANK_S = 10.0, 60.0  # seconds after which the user is told what the command waits for
+LOOK_S = 0.5  # how often one looks for it
 IMPORT_LIMIT = "HARNESS_IMPORT_TIMEOUT"  # seconds; `harness --import-timeout` sets it, and worker processes inherit it
 
 
 class Late(BaseException):
     """A plugin took longer than allowed: a BaseException, so that the plugin's `except Exception` does not catch it."""
+
+
+_waits: dict[float, str] = {}  # when a line is due, and the line
 
 
 @contextmanager
@@ -332,14 +288,27 @@ def named(what: str, after_s: float) -> Iterator[None]:
 
     C code that never releases the interpreter delays this line too.
     """
-    line = f"waiting: {what} has taken {after_s:g} s so far"
-    timer = threading.Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
+    _watching()
+    due = time.monotonic() + after_s
+    _waits[due] = f"waiting: {what} has taken {after_s:g} s so far"
     try:
         yield
     finally:
-        timer.cancel()
+        _waits.pop(due, None)
+
+
+@functools.cache
+def _watching() -> None:
+    """Start the one thread that prints these lines."""
+
+    def watch() -> None:
+        while True:
+            time.sleep(LOOK_S)
+            for due in [due for due in list(_waits) if due <= time.monotonic()]:
+                if line := _waits.pop(due, ""):
+                    print(line, file=sys.stderr, flush=True)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -39,8 +39,7 @@ from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registration, Registry, load_registry
 from harness.records import Problem
 from harness.system.files import open_regular, opened
-from harness.system.hashing import digest, storable
-from harness.system.json_text import Line, read_lines
+from harness.system.json_text import Line, digest, read_lines, storable
 
 from .record import FileLayout, LineLayout, PoolRecord, Say, as_reference, column_in, scores_in, text_in, texts_in
 

@@ -27,7 +27,7 @@ from harness.errors import HarnessError
 from harness.scoring.metrics import Outcomes, budgets
 from harness.system import json_text
 from harness.system.files import READ_ONLY, write_parts
-from harness.system.hashing import canonical_json, digest
+from harness.system.json_text import canonical_json, digest
 
 from . import inert_text
 

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.records import Floats
 from harness.scoring import efficiency, stats
 from harness.scoring.metrics import Outcomes, budgets, telling_budget
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 
 from . import cells, rows
 from .cells import Cell

@@ -23,12 +23,12 @@ from scipy.stats import t
 from typing_extensions import TypedDict
 
 from harness.errors import HarnessError
+from harness.plugin_system.calls import information
 from harness.plugin_system.component import build
-from harness.plugin_system.picks import information
 from harness.plugin_system.registry import load_registry
 from harness.system import json_text
 from harness.system.files import write_atomically
-from harness.system.hashing import canonical_json, digest
+from harness.system.json_text import canonical_json, digest
 
 from . import cells
 from . import rows as all_rows

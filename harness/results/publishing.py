@@ -11,7 +11,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registry, load_registry
 from harness.system.files import write_atomically
-from harness.system.hashing import canonical_json, digest
+from harness.system.json_text import canonical_json, digest
 from harness.testing import checks, findings
 
 from . import cells, inert_text

@@ -22,7 +22,7 @@ import numpy as np
 from harness.records import Floats
 from harness.scoring.metrics import Outcomes, budgets, over_seeds, summary
 from harness.scoring.stats import difference_interval, false_discovery_rates
-from harness.system.hashing import canonical_json
+from harness.system.json_text import canonical_json
 
 from . import cells
 from .cells import Cell

@@ -2,6 +2,7 @@
 
 `limited` calls a function in a process that is killed if it takes too long. `Warden` runs commands through a process in
 between (`warden.py`), which ends them and all their descendants even if this process, the owner, is ended by SIGKILL.
+What a command is that checks a response, and whether it judged or failed, stands at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import fcntl
 import json
 import multiprocessing
 import os
-import select
+import pickle
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +21,15 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from multiprocessing.util import Finalize
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
+
+import psutil
 
 from harness.errors import HarnessError, error_text
 
@@ -34,145 +39,96 @@ R = TypeVar("R")
 START_S = 300.0  # to start Python and import a function's module; the machine may be busy
 POLL_S = 0.2
 GRACE_S = 10.0  # between SIGTERM and SIGKILL
-END_S = 15.0  # more than the grace time, after which a warden is given up
+END_S = 60.0  # more than any grace time, after which a warden is given up
 LONGEST = 60  # bytes of the temporary folder's path: a socket's has at most 107
+
+
+# Functions.
 
 
 def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     """Return `function(argument)`, called in a process that is kept for the next call, and killed if it is late.
 
-    Both are picklable. To start the process and to import the function is not part of the time. TimeoutError if the
+    Both are picklable. To start Python and to import the function's module is not part of the time. TimeoutError if the
     call takes longer than `seconds`, EOFError if its process died. An exception is raised as HarnessError, by its text.
     """
-    global _limited
+    global _pool, _worker
     with _one_call:
-        if _limited is None or not _limited.alive:
-            _limited = BoundedChild(_carry_out)
-        fault = _limited.ask((function, argument), START_S)
-        result: Any = None
-        if fault is None:
-            fault, result = _limited.answer(seconds)
-    if fault is not None:
+        try:
+            if _pool is None:
+                _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin)
+                _worker = psutil.Process(_pool.submit(os.getpid).result(START_S))
+                _pool.submit(_outcome, pickle.dumps((callable, function))).result(START_S)
+            fault, result = _pool.submit(_outcome, pickle.dumps((function, argument))).result(seconds)
+        except BaseException as failure:  # after an interrupt, too, its answer must not be taken for a later one's
+            end_limited()
+            if isinstance(failure, BrokenProcessPool):
+                raise EOFError from None
+            raise
+    if fault:
         raise HarnessError(fault)
-    return cast(R, result)
-
-
-def end_limited() -> None:
-    """End the process of `limited`, if there is one; the next call starts another, with modules as they are then."""
-    if _limited is not None:
-        _limited.end()
+    return result  # type: ignore[no-any-return]
 
 
 _one_call = threading.Lock()
-_limited: BoundedChild | None = None
+_pool: ProcessPoolExecutor | None = None
+_worker: psutil.Process | None = None
 
 
-def _carry_out(link: Connection) -> None:
-    """In the process of `limited`: call the functions that come; a first answer to each says that it could be read."""
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its owner kills it
     end_with_owner()
-    with suppress(EOFError, KeyboardInterrupt):
-        while True:
-            try:
-                function, argument = link.recv()
-            except EOFError:
-                return
-            except Exception as failure:
-                link.send(error_text(failure))
-                continue
-            link.send(None)
-            try:
-                link.send((None, function(argument)))
-            except Exception as failure:
-                link.send((error_text(failure), None))
 
 
-class BoundedChild:
-    """A process that calls `serve(link, *arguments)`, which answers each object that it receives from `link` by one.
-
-    serve       importable; it begins with `end_with_owner()` and ends when the link is closed (EOFError)
-    arguments   picklable
-    """
-
-    def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
-        context = multiprocessing.get_context("forkserver")
-        self._link, other = context.Pipe()
-        self._process = context.Process(target=serve, args=(other, *arguments))
-        self._process.start()
-        other.close()
-        self._end = Finalize(self, _end_process, (self._process, self._link), exitpriority=10)  # exit waits for it
-
-    def ask(self, request: object, limit_s: float) -> Any:
-        """Send a request, and return what `answer` returns."""
-        with suppress(OSError):
-            self._link.send(request)
-        return self.answer(limit_s)
-
-    def answer(self, limit_s: float) -> Any:
-        """The next answer. TimeoutError if it does not come in time, EOFError if the process died; it is then ended."""
-        try:
-            if not self._link.poll(limit_s):
-                raise TimeoutError
-            return self._link.recv()
-        except BaseException as failure:  # after an interrupt, too, its answer must not be taken for a later one's
-            self.end()
-            if isinstance(failure, OSError) and not isinstance(failure, TimeoutError):
-                raise EOFError from None
-            raise
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process.is_alive()
-
-    def end(self) -> None:
-        """Kill it, and all processes that it has started."""
-        self._end()
+def _outcome(call: bytes) -> tuple[str, Any]:
+    try:
+        function, argument = pickle.loads(call)
+        return "", function(argument)
+    except Exception as failure:
+        return error_text(failure), None
 
 
-def _end_process(process: BaseProcess, link: Connection) -> None:
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                child.kill()
-    process.kill()
-    process.join()
-    link.close()
+def end_limited() -> None:
+    """Kill the process of `limited` and all that it has started; the next call's has modules as they are then."""
+    global _pool, _worker
+    if _worker:
+        with suppress(psutil.NoSuchProcess):
+            for process in [*_worker.children(recursive=True), _worker]:
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    process.kill()
+    if _pool:
+        _pool.shutdown()
+    _pool = _worker = None
 
 
 def end_with_owner() -> None:
     """End this process when its owner, the process that started it, ends; no effect outside multiprocessing.
 
     The owner holds one end of a pipe, which closes when the whole owner has ended, even by SIGKILL, not one thread of
-    it. On Linux the kernel then sends SIGKILL, also into a loop in C; on other systems a thread waits for the pipe.
+    it. On Linux the kernel then sends SIGKILL, also into a loop in C; on any system a thread waits for the pipe.
     """
     owner = multiprocessing.parent_process()
     if owner is None:
         return
-    pipe, poll = owner.sentinel, select.poll()
-    poll.register(pipe, select.POLLIN)
-
-    def look(timeout_ms: int | None) -> None:
-        if poll.poll(timeout_ms):
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    pipe = owner.sentinel
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-        look(0)  # it may have closed before the signal was set up
-    else:
-        threading.Thread(target=look, args=(None,), daemon=True).start()
+
+    def follow() -> None:
+        wait([pipe])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+# Commands.
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
-
-    status    its exit status, -n if signal n ended it; None if it was ended because its time was up
-    out, err  the ends of its stdout and stderr; empty if they went to a log
-    """
+    """How a command ended: its status, -n by signal n, None if its time was up; the ends of its output."""
 
     status: int | None
     out: str = ""
@@ -187,27 +143,20 @@ class Warden:
     """A process that runs commands for this one, one at a time, and ends each with all that it has started.
 
     folder  for files of its commands, and short enough for a socket; deleted when the warden ends
+    passed  file descriptors that are held until all has ended
     """
 
     def __init__(self, passed: Sequence[int] = ()) -> None:
         place = tempfile.gettempdir()
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="harness-", dir=place if len(place) <= LONGEST else "/tmp")
-        ).resolve()
+        self.folder = Path(tempfile.mkdtemp(prefix="harness-", dir=place if len(place) <= LONGEST else "/tmp"))
+        self.folder = self.folder.resolve()
         command = [sys.executable, "-P", "-m", "harness.system.warden", str(self.folder)]
         pipe = subprocess.PIPE  # the command does not come as an argument: a search for it must not find the warden
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True, pass_fds=passed)
         assert process.stdin
         assert process.stdout
-        self._in, self._out, self._grace = process.stdin, process.stdout, [GRACE_S]
-        self.close = weakref.finalize(self, _close, process, self._grace)  # at exit too
-        self.pid = process.pid
-
-    def __enter__(self) -> Warden:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
+        self._in, self._out = process.stdin, process.stdout
+        self.close = weakref.finalize(self, _close, process)  # at exit too
 
     def start(
         self,
@@ -224,7 +173,6 @@ class Warden:
         log          the file to which stdout and stderr are appended; None: their ends are kept
         limit_s      the time after which it is ended: by SIGTERM, and `grace_s` seconds later by SIGKILL
         """
-        self._grace[0] = grace_s
         task = {
             "command": list(map(str, command)),
             "environment": {**os.environ, **(environment or {})},
@@ -262,14 +210,14 @@ class Warden:
         return ended
 
 
-def _close(process: subprocess.Popen[bytes], grace: Sequence[float]) -> None:
+def _close(process: subprocess.Popen[bytes]) -> None:
     """Let a warden end its command and itself."""
     assert process.stdin
     assert process.stdout
     with suppress(BrokenPipeError):
         process.stdin.close()
     try:
-        process.wait(grace[0] + END_S)
+        process.wait(END_S)
     except subprocess.TimeoutExpired:  # a process that cannot be killed: it waits for a device
         process.kill()
         process.wait()
@@ -296,11 +244,10 @@ class Wardens:
             if self.closed:
                 raise Lost
             yield warden
+            self._idle.append(warden)
         except BaseException:
             warden.close()
             raise
-        else:
-            self._idle.append(warden)
         finally:
             self._busy.discard(warden)
 
@@ -324,16 +271,97 @@ def run_child(
     `watch` is called several times a second while the command runs, and once after it. Any exception from it, Ctrl-C,
     and the end of this process end the command and all its descendants: by SIGTERM, and after `grace_s` by SIGKILL.
     Descendants that an ended command leaves are ended too. OSError if the command cannot be started.
-    `environment`: variables to add to those of this process.
-    `passed`: file descriptors that are held until all has ended.
+    `environment`: variables to add to those of this process. `passed`: as for a `Warden`.
     """
-    with Warden(passed) as warden:
-        try:
-            warden.start(command, environment, log=log, grace_s=grace_s)
-            while (ended := warden.ended(POLL_S)) is None:
-                watch()
-        except Lost:
-            return -signal.SIGKILL
+    warden = Warden(passed)
+    try:
+        warden.start(command, environment, log=log, grace_s=grace_s)
+        while (ended := warden.ended(POLL_S)) is None:
+            watch()
         watch()
         assert ended.status is not None
         return ended.status
+    except Lost:
+        return -signal.SIGKILL
+    finally:
+        warden.close()
+
+
+# A user's program that checks a response. It judges by its exit code alone: 0 is correct, 1 is wrong. But Python ends
+# with 1, too, when nothing catches an exception, or when it cannot start.
+
+_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
+_SCRIPT = re.compile(r".+\.(?:py|pl|rb|js|mjs|cjs|sh|bash|R|r|jl|lua|php)")
+_CODE = re.compile(r"-\w*[cempr]")  # options after which code or a module's name may stand, and no script
+
+_TRACEBACK = "Traceback (most recent call last):"
+_HANDLED = (  # ends the traceback of an exception that was caught, and followed by another one
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Python 3.13, with FORCE_COLOR
+_FRAME = re.compile(r'^  File "(.+)", line \d+(?:, in (.+))?$', re.MULTILINE)
+_END = re.compile(r"^\S.*", re.MULTILINE)  # what ends the frames: the exception
+_ASSERTION = re.compile(r"AssertionError(?::|$)")
+_GENERATED = re.compile(r"__\w+__")  # the functions that dataclasses make of a string, too
+_UNREADABLE = re.compile(  # Python cannot read the program: there is no traceback
+    r'^  File ".+", line \d+\n(?:    .*\n)*(?:Syntax|Indentation|Tab)Error: ', re.MULTILINE
+)
+_NO_START = re.compile(
+    r"^(?:Fatal Python error: |.*(?:python|pypy)[\d.]*: (?:No module named |Error while finding module specification "
+    r"|can't find '__main__' module in ))",
+    re.MULTILINE,
+)
+
+
+def require_program(words: Sequence[str], what: str) -> None:
+    """HarnessError if a command's program is not there, or the script that it names to python, sh or the like.
+
+    The script is the word after the interpreter, or the first one that ends as scripts do. What only a run can show
+    (modules, files in a container, the words of `sh -c`) is not looked for.
+
+    what  the option that has the command, as messages begin: "verify: --verifier"
+    """
+    program, *rest = words
+    if shutil.which(program) is None:
+        if Path(program).is_file():
+            raise HarnessError(
+                f"{what}: {program!r} is no program: `chmod +x` it, or name what runs it: python, sh, ..."
+            )
+        raise HarnessError(f"{what}: there is no program {program!r}: give its path, or one that is on PATH")
+    if not _INTERPRETER.fullmatch(Path(program).name):
+        return
+    for place, word in enumerate(rest):
+        if "{" in word or _CODE.fullmatch(word):
+            return
+        if not word.startswith("-") and (place == 0 or _SCRIPT.fullmatch(word)):
+            if not any(Path(word + end).exists() for end in ("", ".js")) and shutil.which(word) is None:
+                raise HarnessError(f"{what}: there is no file {word!r} in {Path.cwd()}: give its path from there")
+            return
+
+
+def failed_itself(err: str, response_file: str) -> bool:
+    """Whether a program that ended with 1 did not judge, by its standard error.
+
+    That is so if an exception stands there that was not handled by raising another one, unless it is a failed `assert`
+    or was raised in the response's code: in its file, or in a string that the program executes. Only the lines of
+    frames and the exception's type are read, no message: a response whose text a message quotes can at most turn an
+    error into a wrong or a wrong into an error, and a traceback too many makes an error.
+    """
+    before, *tracebacks = _COLOUR.sub("", err).split(_TRACEBACK)
+    ends = [each for each in tracebacks[:-1] if not each.rstrip().endswith(_HANDLED)] + tracebacks[-1:]
+    if unread := _UNREADABLE.search(before):
+        ends.append(unread[0])
+    return any(not _judges(each, response_file) for each in ends) or _NO_START.search(before) is not None
+
+
+def _judges(traceback: str, response_file: str) -> bool:
+    """Whether an exception is a judgement: a failed `assert`, or one of the response's code."""
+    end = _END.search(traceback)
+    if end is None or _ASSERTION.match(end[0]):
+        return end is not None
+    frames = _FRAME.findall(traceback[: end.start()])
+    # The outermost string is the program itself: `python -c`.
+    return any(path == response_file for path, _ in frames) or any(
+        path == "<string>" and not _GENERATED.fullmatch(name) for path, name in frames[1:]
+    )

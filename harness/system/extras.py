@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 
-from harness.errors import LacksLibrary
+from harness.errors import Lacking
 
 HUB_ANSWER_S = 5.0
-# Import name -> the extra. Libraries of other distributions' plugins are not here.
-EXTRA = {
-    "torch": "hf",
-    "transformers": "hf",
-    "datasets": "hf",
-    "huggingface_hub": "hf",
-    "math_verify": "math",
-    "matplotlib": "plots",
-    "httpx": "api",
-    "ray": "ray",
-    "kmedoids": "kmedoids",
-    "sentence_transformers": "sentence",
-    "inspect_ai": "inspect",
-    "trackio": "tracking",
-    "wandb": "tracking",
-    "trl": "trl",
-    "accelerate": "hf",
-    "gguf": "gguf",
-    "peft": "lora",
+# Extra -> the import names of what it brings. Libraries of other distributions' plugins are not here.
+EXTRAS = {
+    "hf": ("torch", "transformers", "datasets", "huggingface_hub", "accelerate"),
+    "tracking": ("trackio", "wandb"),
+    "math": ("math_verify",),
+    "plots": ("matplotlib",),
+    "api": ("httpx",),
+    "sentence": ("sentence_transformers",),
+    "inspect": ("inspect_ai",),
+    "lora": ("peft",),
+    **{name: (name,) for name in ("ray", "kmedoids", "trl", "gguf")},
 }
+EXTRA = {library: extra for extra, libraries in EXTRAS.items() for library in libraries}
 
 
 def missing(libraries: Iterable[str]) -> list[str]:
@@ -38,28 +29,25 @@ def missing(libraries: Iterable[str]) -> list[str]:
 
 
 def require(who: str, *libraries: str) -> None:
-    """Raise LacksLibrary, one line that begins with `who`, unless all these libraries are installed."""
+    """Raise Lacking, one line that begins with `who`, unless all these libraries are installed."""
     require_all({who: libraries})
 
 
 def require_all(needed: Mapping[str, Iterable[str]]) -> None:
-    """Raise LacksLibrary, one line with all missing libraries and the pip command that installs them.
-
-    needed  who -> the import names of the libraries that it needs
-    """
-    absent = {who: missing(libraries) for who, libraries in needed.items()}
-    if not any(absent.values()):
-        return
-    listed = "; ".join(f"{who} needs {', '.join(names)}" for who, names in absent.items() if names)
-    raise LacksLibrary(f"{listed}: not installed: {pip_command(name for names in absent.values() for name in names)}")
+    """Raise Lacking, one line with all libraries that somebody needs and that are missing, and the pip command."""
+    absent = {who: names for who, libraries in needed.items() if (names := missing(libraries))}
+    if absent:
+        listed = "; ".join(f"{who} needs {', '.join(names)}" for who, names in absent.items())
+        command = pip_command(name for names in absent.values() for name in names)
+        raise Lacking(f"{listed}: not installed: {command}")
 
 
 def pip_command(libraries: Iterable[str]) -> str:
     """The command that installs these libraries: our extras, and by their own names those that no extra brings."""
     names = set(libraries)
-    extras = sorted({EXTRA[name] for name in names if name in EXTRA})
+    extras = sorted({EXTRA[name] for name in names & EXTRA.keys()})
     ours = [f"'diversity-harness[{','.join(extras)}]'"] if extras else []
-    return " ".join(["pip install", *ours, *sorted(name for name in names if name not in EXTRA)])
+    return " ".join(["pip install", *ours, *sorted(names - EXTRA.keys())])
 
 
 def hub_is_out_of_reach() -> bool:
@@ -78,21 +66,3 @@ def hub_is_out_of_reach() -> bool:
     except Exception:  # the client is httpx or, of older versions, requests: they have no error in common
         return True
     return False
-
-
-@contextmanager
-def hub_offline() -> Iterator[None]:
-    """Let the hub's client, and child processes started inside, use only their caches and fetch nothing."""
-    from huggingface_hub import constants
-
-    before, variable = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
-    constants.HF_HUB_OFFLINE = True
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-        if variable is None:
-            del os.environ["HF_HUB_OFFLINE"]
-        else:
-            os.environ["HF_HUB_OFFLINE"] = variable

@@ -10,7 +10,6 @@ import gzip
 import io
 import os
 import platform
-import shutil
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
@@ -26,9 +25,7 @@ READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
 FREE = 2**26  # bytes that any compressed file may expand to
 RATIO = 100  # ... larger files may expand to this multiple of their size: responses shrink 3 to 20 times, a bomb 1,000
 MAX_VECTORS_GB = 4.0  # memory for one problem's vectors: 250,000 responses of 4,096 features
-_GZIP = b"\x1f\x8b"
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO"}
 
 
 class NotRegular(OSError):
@@ -37,12 +34,11 @@ class NotRegular(OSError):
 
 def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading; NotRegular, without waiting, for what is no file, and OSError as `open` raises it."""
-    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        kind = _KINDS.get(stat.S_IFMT(mode), "a device")
-        raise NotRegular(errno.EINVAL, f"is {kind} and not a file", str(path))
+        raise NotRegular(errno.EINVAL, f"is {_KINDS.get(stat.S_IFMT(mode), 'a device')} and not a file", str(path))
     return os.fdopen(descriptor, "rb")
 
 
@@ -60,16 +56,13 @@ def beginning(path: Path, size: int = 4096) -> bytes:
 
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[str]]:
-    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError (one line) if not text.
-
-    what  what the file is, as messages begin: "pool", "ids"
-    """
+    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError if it is none."""
     try:
         if not path.exists():
             raise HarnessError(f"{what} {path}: no such file")
         with open_regular(path) as raw:
-            zipped = raw.peek(2)[:2] == _GZIP
-            binary: Any = BoundedGzip(raw, f"{what} {path}") if zipped else raw
+            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
+            binary: Any = _Unzipped(raw, f"{what} {path}") if zipped else raw
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
                 yield text
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
@@ -83,7 +76,7 @@ def most_expanded(size: int) -> int:
     return max(FREE, RATIO * size)
 
 
-class BoundedGzip(gzip.GzipFile):
+class _Unzipped(gzip.GzipFile):
     """A gzip file for reading; HarnessError, which begins with `where`, if it expands beyond `most_expanded`."""
 
     def __init__(self, raw: io.BufferedReader, where: str) -> None:
@@ -91,7 +84,6 @@ class BoundedGzip(gzip.GzipFile):
         self.where, self.most = where, most_expanded(os.fstat(raw.fileno()).st_size)
 
     def read1(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes in one step; HarnessError if the file has expanded too far."""
         content = super().read1(size)
         if self.tell() > self.most:
             raise HarnessError(
@@ -101,12 +93,8 @@ class BoundedGzip(gzip.GzipFile):
         return content
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read `size` bytes, or all if it is -1 or None."""
-        parts, left = [], -1 if size is None else size
-        while left and (part := self.read1(min(left, 2**20) if left > 0 else 2**20)):
-            parts.append(part)
-            left -= len(part) if left > 0 else 0
-        return b"".join(parts)
+        assert size in (-1, None)  # io.TextIOWrapper reads all, or by `read1`
+        return b"".join(iter(lambda: self.read1(2**20), b""))
 
 
 def user_cache() -> Path:
@@ -122,19 +110,14 @@ def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
     write_parts(path, [content], durable)
 
 
-def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable: bool = False) -> None:
-    """Write a file from parts, completely or not at all; a part may be the path of a file to copy."""
+def write_parts(path: Path, parts: Iterable[bytes | memoryview], durable: bool = False) -> None:
+    """Write a file from parts, completely or not at all."""
     temporary = temporary_name(path, os.getpid())
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(temporary, "wb") as file:
-                for part in parts:
-                    if isinstance(part, Path):
-                        with open(part, "rb") as source:
-                            shutil.copyfileobj(source, file)
-                    else:
-                        file.write(part)
+                file.writelines(parts)
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
@@ -155,9 +138,10 @@ def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as failure:
+        fault = f"cannot write {path}: {failure.strerror}; choose another --store"
         if failure.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise HarnessError(
-                f"store: no space left on the disk of {path.parent}: make room and run the same command again; "
-                "finished problems are kept"
-            ) from failure
-        raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
+            fault = (
+                f"no space left on the disk of {path.parent}: make room and run the same command again; finished "
+                "problems are kept"
+            )
+        raise HarnessError(f"store: {fault}") from failure

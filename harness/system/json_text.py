@@ -4,29 +4,27 @@ Whatever such a text holds, the outcome is a value or a HarnessError of one line
 RecursionError or UnicodeDecodeError, and lets through what breaks later: numbers that no float can hold, values nested
 a thousand levels deep, and an object that has a key twice, of which the last one would count.
 
-`read_lines` yields the objects of a file with their places, one a line or all in one array.
+`read_lines` yields the objects of a file with their places, one a line or all in one array. At the end: the hash of a
+JSON value, and what makes texts fit for files.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
 import re
-import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 from harness.errors import HarnessError
 
-from .files import open_regular, opened
+from .files import opened, read_regular
 
 DEEPEST = 100  # levels of nested lists and objects; deeper values break recursive code
-_LARGEST = int(sys.float_info.max)
-_SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")  # lone, or one of a pair, which is well
-_INT_LIMIT = "; use sys.set_int_max_str_digits() to increase the limit"  # ends what Python says of 5,000 digits
+DIGITS = 308  # of the largest float
 _Shape = TypeVar("_Shape")
 
 
@@ -39,15 +37,12 @@ class NotJSON(BadJSON):
 
 
 def read(path: Path, what: str, remedy: str = "", *, lenient: bool = False) -> Any:
-    """The value in a file; HarnessError, which begins with WHAT FILE, if there is none. Else as `parsed`.
-
-    what  what the file is, as the message begins: "rl eval"
-    """
+    """The value in a file, as `parsed`; HarnessError, `WHAT FILE: ...`, if there is no file."""
     try:
-        with open_regular(path) as file:
-            content = file.read()
+        content = read_regular(path)
     except OSError as failure:
-        raise _fault(HarnessError, f"{what} {path}: cannot be read ({failure.strerror or failure})", remedy) from None
+        fault = f"{what} {path}: cannot be read ({failure.strerror or failure})"
+        raise HarnessError(_with(fault, remedy)) from None
     return parsed(content, f"{what} {path}", remedy, lenient=lenient)
 
 
@@ -61,19 +56,20 @@ def parsed(text: str | bytes, where: str, remedy: str = "", *, lenient: bool = F
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig", "surrogatepass" if lenient else "strict")
-        value = json.loads(text, object_pairs_hook=_object)
-        _check(value, lenient)
-        if not lenient and _SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        reason = f"({_TOO_DEEP})"
-    except json.JSONDecodeError as failure:
-        raise _fault(NotJSON, f"{where}: not JSON ({failure}); a truncated text ends like this", remedy) from None
-    except ValueError as failure:
-        reason = f"({failure})".replace(_INT_LIMIT, "")
-    else:
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_integer)
+        if _is_deep(value):
+            raise RecursionError
+        if not lenient:
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         return value
-    raise _fault(BadJSON, f"{where}: not JSON {reason}", remedy)
+    except RecursionError:
+        reason = f"lists and objects are more than {DEEPEST} inside one another"
+    except json.JSONDecodeError as failure:
+        fault = f"{where}: not JSON ({failure}); a truncated text ends like this"
+        raise NotJSON(_with(fault, remedy)) from None
+    except ValueError as failure:
+        reason = str(failure)
+    raise BadJSON(_with(f"{where}: not JSON ({reason})", remedy))
 
 
 def shaped(value: Any, shape: type[_Shape], where: str, remedy: str = "") -> _Shape:
@@ -86,23 +82,22 @@ def shaped(value: Any, shape: type[_Shape], where: str, remedy: str = "") -> _Sh
 
     try:
         if is_dataclass(shape):  # one validates it as JSON does: a path is written as a text, a tuple as a list
-            made = _adapter(cast(Any, shape)).validate_json(json.dumps(value), strict=True)
-        else:
-            made = _adapter(cast(Any, shape)).validate_python(value, strict=True)
+            return cast(_Shape, _adapter(cast(Any, shape)).validate_json(json.dumps(value), strict=True))
+        _adapter(cast(Any, shape)).validate_python(value, strict=True)
+        return cast(_Shape, value)
     except ValidationError as failure:
         first = failure.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         reason = f"{place!r:.80}: {first['msg']}" if place else first["msg"]
         if first["type"] != "missing":
             reason += f", got {first['input']!r:.80}"
-        raise _fault(BadJSON, f"{where}: {reason}", remedy) from None
     except HarnessError as failure:
-        raise _fault(BadJSON, f"{where}: {failure}", remedy) from None
-    return cast(_Shape, made if is_dataclass(shape) else value)
+        reason = str(failure)
+    raise BadJSON(_with(f"{where}: {reason}", remedy))
 
 
-def _fault(kind: type[HarnessError], fault: str, remedy: str) -> HarnessError:
-    return kind(f"{fault}; {remedy}" if remedy else fault)
+def _with(fault: str, remedy: str) -> str:
+    return f"{fault}; {remedy}" if remedy else fault
 
 
 @cache
@@ -110,9 +105,6 @@ def _adapter(shape: Any) -> Any:
     from pydantic import TypeAdapter  # 0.2 s to import
 
     return TypeAdapter(shape)
-
-
-_TOO_DEEP = f"lists and objects are more than {DEEPEST} inside one another"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -124,32 +116,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _check(value: Any, lenient: bool) -> None:
-    """Raise ValueError for values nested too deep and for numbers that no float can hold; without recursion."""
+def _integer(text: str) -> int:
+    if len(text) > DIGITS:
+        raise ValueError(f"a number of {len(text)} digits is too large")
+    return int(text)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether more than `DEEPEST` lists and objects stand inside one another."""
     level = [value]
     for _ in range(DEEPEST + 2):
-        kinds = set(map(type, level))
-        if float in kinds and not lenient and not all(math.isfinite(node) for node in level if type(node) is float):
-            raise ValueError("a number is NaN, infinite, or too large")
-        if int in kinds and (largest := max(abs(node) for node in level if type(node) is int)) > _LARGEST:
-            raise ValueError(f"a number of {len(str(largest))} digits is too large")
-        if not kinds & {dict, list}:
-            return
-        level = [
-            child
-            for node in level
-            if isinstance(node, (dict, list))
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
-    raise ValueError(_TOO_DEEP)
+        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))]
+        if not inner:
+            return False
+        level = [child for children in inner for child in children]
+    return True
 
 
 @dataclass(frozen=True)
 class Line:
-    """One JSON object of a file.
+    """One JSON object of a file, the `number` of its line or of its entry in an array, from 1.
 
-    number  of its line in the file, from 1, blank lines counted; in an array, of its entry
-    place   where it stands, e.g. "line 3" or "entry 3"
+    place   "line 3" or "entry 3"
     where   file and place, for messages
     """
 
@@ -162,50 +150,61 @@ class Line:
 def read_lines(path: Path, what: str = "pool") -> Generator[Line, None, None]:
     """Yield the objects of a file one at a time and skip blank lines. An array is read at once.
 
-    A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names.
-
-    what  what the file is, as messages begin: "pool", "ids"
+    A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names. `what`: what the file is, as
+    messages begin.
     """
-    if not path.is_dir():
-        yield from _lines_of(path, what)
-        return
-    files = sorted(file for pattern in ("*.jsonl", "*.jsonl.gz") for file in path.glob(pattern))
+    files = [path]
+    if path.is_dir():
+        files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
     if not files:
         raise HarnessError(f"{what} {path}: a folder without *.jsonl files: name the file")
     for file in files:
-        yield from _lines_of(file, what)
+        with opened(file, what) as lines:
+            yield from _lines_of(lines, f"{what} {file}")
 
 
-def count_lines(path: Path) -> int:
-    """The number of lines of a file, including blank ones."""
-    with opened(path, "pool") as lines:
-        return sum(1 for _ in lines)
+def _lines_of(file: IO[str], name: str) -> Generator[Line, None, None]:
+    begun = False
+    for number, text in enumerate(file, 1):
+        if not (stripped := text.strip()):
+            continue
+        place, where = f"line {number}", f"{name}, line {number}"
+        if not begun and stripped[0] == "[":
+            for entry, value in enumerate(parsed(text + file.read(), where, lenient=True), 1):
+                yield _line(value, entry, f"entry {entry}", name)
+            return
+        if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
+            text += file.read()
+        begun = True
+        yield _line(parsed(text, where, lenient=True), number, place, name)
 
 
-def _lines_of(path: Path, what: str) -> Iterator[Line]:
-    with opened(path, what) as file:
-        begun = False
-        for number, text in enumerate(file, 1):
-            stripped = text.strip()
-            if not stripped:
-                continue
-            where = f"{what} {path}, line {number}"
-            if not begun and stripped[0] == "[":
-                yield from _entries(parsed(text + file.read(), where, lenient=True), f"{what} {path}")
-                return
-            if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
-                text += file.read()
-            begun = True
-            yield Line(_entry(parsed(text, where, lenient=True), stripped, where), number, f"line {number}", where)
-
-
-def _entries(values: Any, file: str) -> Iterator[Line]:
-    for number, value in enumerate(values, 1):
-        where = f"{file}, entry {number}"
-        yield Line(_entry(value, type(value).__name__, where), number, f"entry {number}", where)
-
-
-def _entry(value: Any, text: str, where: str) -> dict[str, Any]:
+def _line(value: Any, number: int, place: str, name: str) -> Line:
+    where = f"{name}, {place}"
     if not isinstance(value, dict):
-        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text[:60]!r}")
-    return value
+        text = str(value)[:60]
+        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text!r}")
+    return Line(value, number, place, where)
+
+
+# Hashes of JSON values, and texts in a form that files can hold.
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no blanks: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any, length: int = 20) -> str:
+    """The first `length` hex digits of the SHA-256 of the value's canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def readable(text: str) -> str:
+    """The text as part of a file's name: letters, digits, hyphens and underscores, at most 60."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", text)[:60]
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates (which no UTF-8 can hold) replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

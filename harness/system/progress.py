@@ -57,37 +57,30 @@ def rate(per_s: float) -> str:
 class Stage:
     """One stage in progress: `advance(units)` as they are done, and `tokens(count)` as they are sampled.
 
-    A stage is itself a report, as engines and steps call it (`harness.contracts.Report`). `note()` is shown too.
+    done  units that are done; set at the start to those that were done before
+    note  what else is shown
+
+    A stage is itself a report, as engines and steps call it (`harness.contracts.Report`).
     """
 
     def __init__(self, name: str, total: int, unit: str, most_tokens: int = 0) -> None:
         self.name, self.total, self.unit, self.most_tokens = name, total, unit, most_tokens
         self.started, self._sampling_since = time.monotonic(), math.inf
-        self._done = self._done_before = self.sampled = 0  # units, units at the start, tokens
+        self.done = self._advanced = self.sampled = 0  # units, units since the start, tokens
         self.note: Callable[[], str] = lambda: ""
-
-    def __call__(self, units: int) -> None:
-        """Count units as done."""
-        self.advance(units)
 
     def advance(self, units: int = 1) -> None:
         """Count units as done."""
-        self._done += units
+        self.done += units
+        self._advanced += units
+
+    __call__ = advance
 
     def tokens(self, count: int) -> None:
         """Count tokens of units that are done or not; 0 says that the model is loaded, and sampling begins."""
         if math.isinf(self._sampling_since):
             self._sampling_since = self.started if count else time.monotonic()
         self.sampled += count
-
-    @property
-    def done(self) -> int:
-        """Units that are done; set at the start to those that were done before."""
-        return self._done
-
-    @done.setter
-    def done(self, units: int) -> None:
-        self._done = self._done_before = units
 
     @property
     def elapsed_s(self) -> float:
@@ -102,18 +95,18 @@ class Stage:
         """
         parts, left_s, bound = [f"{self.done:,}/{self.total:,} {self.unit}"], math.inf, "about"
         parts += [what for what, began in _running[-1:] if began >= self.started]  # else the stage is a part of that
+        if self._advanced > 0:
+            left_s = (self.total - self.done) * self.elapsed_s / self._advanced
         if self.sampled:
             speed = self.sampled / max(time.monotonic() - self._sampling_since, 1e-9)
             per, _, unit = rate(speed).partition("/")
             parts += [f"{self.sampled:,} tokens", f"{per} tokens/{unit}"]
-            mean = min(self.most_tokens, self.sampled / self.done if self.done > 0 else math.inf)
-            bound = "at most" if mean == self.most_tokens else "about"
             if self.most_tokens:
+                mean = min(self.most_tokens, self.sampled / self.done if self.done else math.inf)
+                bound = "at most" if mean == self.most_tokens else "about"
                 left_s = max(0.0, self.total * mean - self.sampled) / speed
-        elif self.done > self._done_before:
-            parts.append(rate((self.done - self._done_before) / max(self.elapsed_s, 1e-9)))
-        if math.isinf(left_s) and self.done > self._done_before:
-            left_s = (self.total - self.done) * self.elapsed_s / (self.done - self._done_before)
+        elif self._advanced > 0:
+            parts.append(rate(self._advanced / max(self.elapsed_s, 1e-9)))
         known = self.done < self.total and not math.isinf(left_s)
         time_line = f"{bound} {clock(left_s)} left" if known else f"{clock(self.elapsed_s)} so far"
         return [*parts, *filter(None, [self.note()]), time_line]
@@ -133,13 +126,20 @@ class _State(ProgressColumn):
         return Text(", ".join([done, *reversed(parts)]))
 
 
+def bar_of(stage: Stage, console: Console) -> Bar:
+    """A bar of rich's that follows a stage while it is used in a `with` block."""
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), _State(stage)
+    bar = Bar(*columns, console=console, transient=True, refresh_per_second=4, expand=True)
+    bar.add_task(stage.name, total=stage.total)
+    return bar
+
+
 class Progress:
     """The messages of a run. `quiet` prints nothing; `asks`: whether the user is asked before long work."""
 
     def __init__(self, out: TextIO | None = None, quiet: bool = False, asks: bool = False) -> None:
-        self.asks = asks
+        self.asks, self.quiet = asks, quiet
         self.console = Console(file=out or sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
-        self.quiet = quiet
         self._shown = 0  # stages, waits and questions that are displayed now
 
     def say(self, line: str) -> None:
@@ -155,8 +155,11 @@ class Progress:
             return True
         if not (self.console.is_terminal and sys.stdin.isatty()):
             return False
-        with self._one_more_shown():  # no line comes between question and answer
+        self._shown += 1  # no line comes between question and answer
+        try:
             self.asks = self.console.input(f"{question} [y/N] ", markup=False).strip().lower() not in ("y", "yes")
+        finally:
+            self._shown -= 1
         return not self.asks
 
     @contextmanager
@@ -167,13 +170,8 @@ class Progress:
         unit; with it the time left is estimated from tokens, as they are counted.
         """
         stage = Stage(name, total, unit, most_tokens)
-        with self._one_more_shown():
-            if self.console.is_terminal and not self.quiet:
-                with bar_of(stage, self.console):
-                    yield stage
-            else:
-                with self._lines(stage):
-                    yield stage
+        with self._showing(stage):
+            yield stage
         if closing or stage.elapsed_s > SHOW_AFTER_S:
             tokens = f" of {stage.sampled:,} tokens" if stage.sampled else ""
             self.say(f"{name}: {stage.done:,} {unit}{tokens} in {clock(stage.elapsed_s)}")
@@ -188,55 +186,42 @@ class Progress:
             if self._shown:
                 yield
             else:
-                with self._one_more_shown(), self._lines():
+                with self._showing():
                     yield
 
     @contextmanager
-    def _one_more_shown(self) -> Iterator[None]:
+    def _showing(self, stage: Stage | None = None) -> Iterator[None]:
+        """Show a stage, or work without a count, while it goes on."""
+        ended, thread = threading.Event(), None
         self._shown += 1
         try:
-            yield
+            if self.quiet:
+                yield
+            elif stage and self.console.is_terminal:
+                with bar_of(stage, self.console):
+                    yield
+            else:
+                thread = threading.Thread(target=self._tell, args=(stage, ended, self._shown), daemon=True)
+                thread.start()
+                yield
         finally:
             self._shown -= 1
+            ended.set()
+            if thread:
+                thread.join()
 
-    @contextmanager
-    def _lines(self, stage: Stage | None = None) -> Iterator[None]:
+    def _tell(self, stage: Stage | None, ended: threading.Event, depth: int) -> None:
         """Print lines of a stage, or of work without a count, by the clock; none while a stage inside shows itself."""
-        ended, depth = threading.Event(), self._shown
         due, told = time.monotonic() + (SHOW_AFTER_S if stage else WAITED_S), ""
-
-        def look() -> None:
-            nonlocal due, told
+        while not ended.wait(LOOK_EVERY_S):
             now = time.monotonic()
             what, began = _running[-1] if _running and (not stage or _running[-1][1] >= stage.started) else ("", now)
             is_new = what not in ("", told) and now >= began + WAITED_S
             if self._shown > depth or not (is_new or now >= due):
-                return
+                continue
             due, told = now + PLAIN_EVERY_S, what
-            if not stage:
-                self.say(f"{what} ..." if is_new else f"{what} ... {clock(now - began)} so far")
-            elif stage.done < stage.total:
-                self.say(f"{stage.name}: {', '.join(stage.state())}")
-
-        def repeat() -> None:
-            while not ended.wait(LOOK_EVERY_S):
-                with suppress(OSError, ValueError):  # a stream that is closed
-                    look()
-
-        thread = threading.Thread(target=repeat, daemon=True)
-        if not self.quiet:
-            thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            if thread.ident is not None:
-                thread.join()
-
-
-def bar_of(stage: Stage, console: Console) -> Bar:
-    """A bar of rich's that follows a stage while it is used in a `with` block."""
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), _State(stage)
-    bar = Bar(*columns, console=console, transient=True, refresh_per_second=4, expand=True)
-    bar.add_task(stage.name, total=stage.total)
-    return bar
+            with suppress(OSError, ValueError):  # a stream that is closed
+                if not stage:
+                    self.say(f"{what} ..." if is_new else f"{what} ... {clock(now - began)} so far")
+                elif stage.done < stage.total:
+                    self.say(f"{stage.name}: {', '.join(stage.state())}")

@@ -29,13 +29,13 @@ import psutil
 
 LOOK_S = 0.2  # how often it looks whether its owner has ended
 MOST = 1 << 20  # bytes of output that are kept
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+DIE_WITH_PARENT, ADOPT_ORPHANS = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER
 
 
 def main() -> None:
     """Run the commands that come through stdin, until it is closed."""
     signal.signal(signal.SIGTERM, _leave)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(ADOPT_ORPHANS, 1)
     try:
         while (line := sys.stdin.buffer.readline()) and (answer := _run(json.loads(line))):
             sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
@@ -60,7 +60,7 @@ def _run(task: dict[str, Any]) -> dict[str, Any] | None:
     """How a command ended, or why it could not be started; None if the owner has ended."""
     poll = select.poll()
     poll.register(0, select.POLLIN)  # the owner sends nothing before it has the answer: it can only close the pipe
-    deadline = time.monotonic() + task["limit_s"] if task["limit_s"] is not None else float("inf")
+    deadline = time.monotonic() + (float("inf") if task["limit_s"] is None else task["limit_s"])
     status = None
     try:
         with open(task["log"], "ab") if task["log"] else nullcontext(subprocess.PIPE) as out:
@@ -72,24 +72,37 @@ def _run(task: dict[str, Any]) -> dict[str, Any] | None:
                 cwd=task["folder"],
                 env=task["environment"],
                 start_new_session=True,
-                preexec_fn=lambda: _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),  # if this process is killed
+                preexec_fn=lambda: _prctl(DIE_WITH_PARENT, signal.SIGKILL),  # if this process is killed
             )
-        tails = [_Tail(pipe) for pipe in (child.stdout, child.stderr) if pipe]
-        try:
-            while status is None and (left_s := deadline - time.monotonic()) > 0:
-                if poll.poll(0):
-                    return None
-                with suppress(subprocess.TimeoutExpired):
-                    status = child.wait(min(LOOK_S, left_s))
-        finally:
-            _end_all(task["grace_s"])
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)  # where orphans are not adopted, only the group is known
-    except OSError as failure:
-        return {"fault": [failure.errno, failure.strerror, task["command"][0]]}
-    except ValueError as failure:  # a null byte in an argument
-        return {"fault": [errno.EINVAL, str(failure), task["command"][0]]}
-    return {"status": status, "printed": [tail.text() for tail in tails]}
+    except (OSError, ValueError) as failure:  # ValueError: a null byte in an argument
+        number = failure.errno if isinstance(failure, OSError) else errno.EINVAL
+        return {"fault": [number, getattr(failure, "strerror", str(failure)), task["command"][0]]}
+    kept = [(pipe, bytearray()) for pipe in (child.stdout, child.stderr) if pipe]
+    readers = [threading.Thread(target=_read, args=each, daemon=True) for each in kept]  # so that it never waits
+    for reader in readers:
+        reader.start()
+    try:
+        while status is None and (left_s := deadline - time.monotonic()) > 0:
+            if poll.poll(0):
+                return None
+            with suppress(subprocess.TimeoutExpired):
+                status = child.wait(min(LOOK_S, left_s))
+    finally:
+        _end_all(task["grace_s"])
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)  # where orphans are not adopted, only the group is known
+    for reader in readers:
+        reader.join(1)  # a process that got away may hold the pipe
+    return {"status": status, "printed": [tail[-MOST:].decode("utf-8", "replace") for _, tail in kept]}
+
+
+def _read(pipe: IO[bytes], tail: bytearray) -> None:
+    """Keep the last bytes that a child writes into a pipe."""
+    with pipe:
+        while chunk := os.read(pipe.fileno(), 1 << 16):
+            tail += chunk
+            if len(tail) > 2 * MOST:
+                del tail[:-MOST]
 
 
 def _end_all(grace_s: float) -> None:
@@ -103,27 +116,6 @@ def _end_all(grace_s: float) -> None:
                 process.send_signal(signal.SIGKILL if late else signal.SIGTERM)
         asked |= family
         psutil.wait_procs(family, timeout=0.02)
-
-
-class _Tail:
-    """The last `MOST` bytes that a child writes into a pipe. A thread reads them, so that the child never waits."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._kept = bytearray()
-        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
-        self._thread.start()
-
-    def _read(self, pipe: IO[bytes]) -> None:
-        with pipe:
-            while chunk := os.read(pipe.fileno(), 1 << 16):
-                self._kept += chunk
-                if len(self._kept) > 2 * MOST:
-                    del self._kept[:-MOST]
-
-    def text(self) -> str:
-        """What the child wrote at last; to be asked for when it has ended."""
-        self._thread.join(1)  # a process that got away may hold the pipe
-        return self._kept[-MOST:].decode("utf-8", "replace")
 
 
 if __name__ == "__main__":

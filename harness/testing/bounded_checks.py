@@ -5,25 +5,23 @@ A check that does not end is a failure that says so, and the others go on in a n
 
 from __future__ import annotations
 
+import functools
 import json
-import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_file, load_registry
-from harness.system import output
-from harness.system.children import BoundedChild, end_with_owner
+from harness.system import console
+from harness.system.children import end_limited, limited
 from harness.system.progress import doing
 
 from .checking import Check, Finding, Inapplicable, Violation, checks, expect, finding_of, findings_by, found
@@ -79,65 +77,43 @@ class _Child:
     """A process that has built a component and runs checks on it; a new one after it was ended."""
 
     def __init__(self, kind: str, name: str, plugin_files: tuple[Path, ...], context: dict[str, Any]) -> None:
-        self.arguments, self.title = (kind, name, plugin_files, context), f"{kind} {name}"
-        self.process: BoundedChild | None = None
+        self.arguments = (kind, name, plugin_files, tuple(context.items()))
 
     def finding_of(self, limit_s: float, check: Check) -> Finding:
         """What a check finds; HarnessError if the component cannot be built or checked."""
-        with doing(f"{self.title}, check {check.name}"):
-            if self.process is None or not self.process.alive:
-                self.process = self.started()
+        kind, name, *_ = self.arguments
+        with doing(f"{kind} {name}, check {check.name}"):
             try:
-                answer = self.process.ask(check.name, limit_s)
+                limited(_finding, (self.arguments, ""), BUILD_S)
+            except TimeoutError:
+                raise HarnessError(f"{kind} {name!r} was not built within {BUILD_S:g} s") from None
+            except EOFError:
+                raise HarnessError(f"{kind} {name!r} ended the process that built it") from None
+            try:
+                return limited(_finding, (self.arguments, check.name), limit_s)
             except TimeoutError:
                 what = (
                     f"it took longer than {limit_s:g} s and was ended; make it faster, or allow more (--check-timeout)"
                 )
-                return found(check, "failed", f"{check.name}: {what}")
             except EOFError:
-                return found(check, "failed", f"{check.name}: it ended the process that ran it (out of memory?)")
-        if isinstance(answer, str):
-            raise HarnessError(answer)
-        return dict(answer)
-
-    def started(self) -> BoundedChild:
-        """A new process; HarnessError if the component cannot be built."""
-        kind, name, *_ = self.arguments
-        multiprocessing.set_forkserver_preload([f"{__package__}.{kind}_checks", __name__])  # imported once for all
-        process = BoundedChild(_serve, *self.arguments)
-        try:
-            refusal = process.answer(BUILD_S)
-        except TimeoutError:
-            refusal = f"{kind} {name!r} was not built within {BUILD_S:g} s"
-        except EOFError:
-            refusal = f"{kind} {name!r} ended the process that built it"
-        if refusal is not None:
-            process.end()
-            raise HarnessError(refusal)
-        return process
+                what = "it ended the process that ran it (out of memory?)"
+            return found(check, "failed", f"{check.name}: {what}")
 
     def end(self) -> None:
         """End the process, if there is one."""
-        if self.process:
-            self.process.end()
+        end_limited()
 
 
-def _serve(link: Connection, kind: str, name: str, plugin_files: Sequence[Path], context: dict[str, Any]) -> None:
-    """In the child: build the component, then run the checks asked for by name; a refusal is sent as its text."""
-    end_with_owner()
-    by_name = {check.name: check for check in checks(kind)}
-    with suppress(EOFError, KeyboardInterrupt):
-        try:
-            component = build(load_registry(plugin_files), kind, name, **context)
-        except HarnessError as refusal:
-            return link.send(str(refusal))
-        link.send(None)
-        while True:
-            check = by_name[link.recv()]
-            try:
-                link.send(finding_of(check, component))
-            except HarnessError as refusal:
-                link.send(str(refusal))
+def _finding(call: tuple[Any, str]) -> Finding:
+    """In the child: build the component, which is kept, and run the check of that name, if there is one."""
+    (kind, name, plugin_files, context), wanted = call
+    component = _built(kind, name, plugin_files, context)
+    return next((finding_of(check, component) for check in checks(kind) if check.name == wanted), {})
+
+
+@functools.cache
+def _built(kind: str, name: str, plugin_files: tuple[Path, ...], context: tuple[tuple[str, Any], ...]) -> Any:
+    return build(load_registry(plugin_files), kind, name, **dict(context))
 
 
 def called_elsewhere(function: Callable[[Any], Any], component: Any) -> Any:
@@ -179,9 +155,9 @@ def _answer(file: str | None) -> None:
 
     file   the plugin file that defines the component, loaded first; None if its module can be imported
     """
-    with output.reserved():
+    with console.reserved():
         if file is not None:
             load_file(Path(file))
         function, component = pickle.load(sys.stdin.buffer)
-        output.write(f"{json.dumps(function(component))}\n")
-    output.end()
+        console.write(f"{json.dumps(function(component))}\n")
+    console.end()

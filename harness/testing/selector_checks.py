@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
+from harness.plugin_system.calls import COLUMNS, needs, picked, subset_of
 from harness.plugin_system.component import parameters
-from harness.plugin_system.picks import COLUMNS, needs, picked, subset_of
 
 from ..errors import HarnessError, error_text
 from ..records import Ints, Outcome, Pool, Problem, correct, wrong

@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from typing import Any
 
-from harness.plugin_system import finish_argument
+from harness.plugin_system import calls
 
 from ..contracts import Measured
 from ..errors import HarnessError, error_text
@@ -59,7 +59,7 @@ def contract(task: Any) -> None:
         expect(isinstance(value, str) and value, f"{name} must be text that is not empty, got {value!r}")
     deaf = []
     for name in MAY_TAKE_FINISH:
-        if finish_argument.keyword(task, name, ""):
+        if calls.keyword(task, name, ""):
             arguments = inspect.signature(getattr(task, name)).parameters.values()
             if not any(each.name == "finish" or each.kind is inspect.Parameter.VAR_KEYWORD for each in arguments):
                 deaf.append(name)
@@ -138,7 +138,7 @@ def _graded_problems(task: Any) -> list[Problem]:
 
 def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
     try:
-        verdict: Verdict = task.verify(problem, response, **finish_argument.keyword(task, "verify", finish))
+        verdict: Verdict = task.verify(problem, response, **calls.keyword(task, "verify", finish))
     except Exception as failure:
         raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
     is_verdict = isinstance(verdict, Verdict) and verdict.status in STATUSES
@@ -165,7 +165,7 @@ def pure_verdicts(task: Any) -> None:
         responses = _responses(problem)
         singly = [_verdict(task, problem, response) for response in responses]
         again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
-        together = finish_argument.verify_all(task, problem, responses, ["stop"] * len(responses))
+        together = calls.verify_all(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
         for when, verdicts in (("the second time", again), ("together with others (verify_all)", together)):
             for response, first, second in zip(responses, singly, verdicts, strict=True):
@@ -215,7 +215,7 @@ def answers_are_text(task: Any) -> None:
     for problem in _graded_problems(task):
         responses = [*HOSTILE, *_responses(problem)]
         singly = [_answer(task, problem, response) for response in responses]
-        together = finish_argument.answers(task, problem, responses, ["stop"] * len(responses))
+        together = calls.answers(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"answers gives {len(together)} for {len(responses)} responses")
         for response, alone, among in zip(responses, singly, together, strict=True):
             expect(alone == among, f"of {response!r:.40} answer gives {alone!r:.40}, answers {among!r:.40}")
@@ -223,7 +223,7 @@ def answers_are_text(task: Any) -> None:
 
 def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
     try:
-        answer: str | None = task.answer(problem, response, **finish_argument.keyword(task, "answer", finish))
+        answer: str | None = task.answer(problem, response, **calls.keyword(task, "answer", finish))
     except Exception as failure:
         raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
     expect(answer is None or isinstance(answer, str), f"answer of {response!r:.40} gives {answer!r:.60}")
@@ -233,12 +233,12 @@ def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") ->
 @check("put everything that the verdict depends on into the key", (*BASIC, answers_are_text))
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
-    keyed, ends = False, ("stop", "length") if finish_argument.reads_finish(task) else ("stop",)
+    keyed, ends = False, ("stop", "length") if calls.reads_finish(task) else ("stop",)
     for problem in _graded_problems(task):
         by_key: dict[str, tuple[str, str]] = {}
         for response, end in ((response, end) for response in _responses(problem) for end in ends):
             answer = _answer(task, problem, response, end)
-            key = task.verdict_key(problem, response, answer, **finish_argument.keyword(task, "verdict_key", end))
+            key = task.verdict_key(problem, response, answer, **calls.keyword(task, "verdict_key", end))
             expect(key is None or isinstance(key, str), f"the verdict key of {response!r:.40} is {key!r:.60}")
             if key is None:
                 continue

@@ -22,10 +22,10 @@ from harness.columns.orders import pick_after, ranking_rng
 from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
 from harness.jobs.selection import Candidates, Held, Opened, opened_pools, selecting
-from harness.plugin_system.picks import picked
+from harness.plugin_system.calls import picked
 from harness.pools.reading import file_digest
 from harness.records import Outcome, Pool
-from harness.system.hashing import canonical_json
+from harness.system.json_text import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .config import VerifyConfig

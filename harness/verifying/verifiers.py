@@ -5,7 +5,7 @@ A command is split as a shell would split it, and run without a shell. In each w
     {response_file}  the path of a file with the response      {problem_id}  the problem's id
     {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
 
-Exit code 0: correct. 1: wrong, unless the program itself failed (`system.verifier_programs`). Anything else, or no end
+Exit code 0: correct. 1: wrong, unless the program itself failed (`system.children`). Anything else, or no end
 in time: error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value; one that cannot be
 read is an error.
 """
@@ -27,9 +27,8 @@ import numpy as np
 from harness.errors import HarnessError, contained, did_you_mean, error_text, one_line
 from harness.jobs.selection import Candidates
 from harness.pools.reading import file_digest
-from harness.system.children import Ended, Lost, Wardens
+from harness.system.children import Ended, Lost, Wardens, failed_itself, require_program
 from harness.system.json_text import NotJSON, parsed
-from harness.system.verifier_programs import failed_itself, require_program
 
 from .config import VerifyConfig
 from .journal import TOO_LATE, Check, measured

@@ -15,7 +15,7 @@ from harness.columns.store import Damaged, Memo, Store, read_bytes
 from harness.errors import HarnessError
 from harness.results import cells, stopping_times
 from harness.system.files import read_regular
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.json_text import read as read_json
 from harness.system.progress import Progress
 

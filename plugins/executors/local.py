@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
-from harness.system.children import end_with_owner
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,6 +61,12 @@ class Local:
 
 def _in_processes(function: Callable[[T], R], items: list[T], workers: int) -> Iterator[R]:
     """Yield the results in order; a bounded number of items is submitted at once, so that memory does not grow."""
+    import multiprocessing  # which a short run does without
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    from harness.system.children import end_with_owner
+
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(workers, context, initializer=end_with_owner) as pool:
         remaining = iter(items)

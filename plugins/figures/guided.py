@@ -21,7 +21,7 @@ from harness.results import stopping_times
 from harness.scoring.budget_curves import budgets
 from harness.scoring.metrics import random_samples_to_correct
 from harness.scoring.stats import difference_interval
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 
 from . import style
 from .chosen import reference_of

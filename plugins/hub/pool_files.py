@@ -28,8 +28,7 @@ from harness.columns.store import ABOUT, Damaged, Memo, read, read_bytes
 from harness.columns.stored import StoredPool
 from harness.errors import HarnessError
 from harness.records import FINISHES, STATUSES
-from harness.system.hashing import digest
-from harness.system.json_text import parsed
+from harness.system.json_text import digest, parsed
 from harness.system.json_text import read as read_json
 
 LIMIT = 4 << 30  # bytes that a file of rows may unpack to

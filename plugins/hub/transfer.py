@@ -25,7 +25,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.component import parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.system.files import disk_errors, write_atomically
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.json_text import read as read_json
 from harness.system.progress import Progress
 

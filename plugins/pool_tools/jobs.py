@@ -27,7 +27,7 @@ from harness.pools.reading import Layouts, read_pool
 from harness.records import Floats, Problem, Responses, Verdict
 from harness.results.rows import chance_level
 from harness.system.files import write_atomically
-from harness.system.hashing import canonical_json
+from harness.system.json_text import canonical_json
 from harness.system.progress import Progress
 
 TROUBLE = (

@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.results import cells
 from harness.results.rows import Row, row
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.progress import Progress
 
 

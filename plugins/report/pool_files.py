@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.system.files import disk_errors, write_atomically
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.progress import Progress
 
 from .browsing import Browser

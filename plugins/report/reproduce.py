@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.results.inert_text import without_folders
-from harness.system.hashing import canonical_json
+from harness.system.json_text import canonical_json
 
 from .chosen import Cell
 from .visible import visible

@@ -26,8 +26,7 @@ from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
 from harness.jobs.run import ready
-from harness.plugin_system.component import build
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.component import build, graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 from harness.results.inert_text import without_folders
@@ -35,7 +34,7 @@ from harness.scoring import efficiency
 from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.system.files import write_atomically
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.progress import Progress
 from harness_plugins.rl.run_files import read_run
 

@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.system import output
-from harness.system.console import Heading, console, put, word_table
+from harness.system.console import Heading, console, put, word_table, write
 
 if TYPE_CHECKING:
     from .training_run import Prepared
@@ -109,7 +108,7 @@ def _half(interval: Sequence[float] | None) -> str:
 def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     """Print rows as JSON with all columns, or as a table of some columns."""
     if as_json:
-        output.write(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        write(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         return
     heads = [name.replace("_", " ").replace("pass at ", "pass@") for name in columns]
     headings = [Heading(head, kept=1 if head == "folder" else 9 - at) for at, head in enumerate(heads)]

@@ -18,12 +18,11 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.jobs.price import Outlook, require_consent
-from harness.plugin_system.component import build, parse_spec
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.component import build, graded_as_the_paper, parse_spec
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
 from harness.system.children import run_child
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 from harness.system.progress import Progress, Stage
 from harness_plugins.rl.run_files import read_metrics, read_run, step_in, write_problems, write_run
 

@@ -23,7 +23,7 @@ from harness.columns.stored import STAGES, key_of
 from harness.errors import HarnessError
 from harness.results import cells, stopping_times
 from harness.system.files import disk_errors
-from harness.system.hashing import canonical_json
+from harness.system.json_text import canonical_json
 from harness.system.json_text import read as read_json
 from harness.system.progress import Progress
 

@@ -19,8 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from harness import HarnessError, Verdict, correct, error, wrong
-from harness.system.children import Warden, Wardens
-from harness.system.verifier_programs import failed_itself, require_program
+from harness.system.children import Warden, Wardens, failed_itself, require_program
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"

@@ -41,7 +41,7 @@ from harness.columns.column import Question
 from harness.pools.given import GivenVectors, read_verified
 from harness.pools.reading import IdTable, Joined, Layouts, pool_digest
 from harness.records import Problem
-from harness.system.hashing import canonical_json, digest, readable, storable
+from harness.system.json_text import canonical_json, digest, readable, storable
 from harness_tasks.competition_math import Math500
 from harness_tasks.evalplus_tasks import HumanEvalPlus
 from harness_tasks.game24 import Game24

@@ -6,8 +6,7 @@ from support.json_lines import write_json_lines
 
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_plan
-from harness.plugin_system.component import build
-from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.component import build, graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.system.progress import Progress
 

@@ -7,7 +7,7 @@ from support.processes import wait_for
 from support.report_browser import ABSENT, PHONE, left, made, opened, press
 from support.report_page import HOSTILE
 
-from harness.system.hashing import storable
+from harness.system.json_text import storable
 from harness_plugins.report.visible import visible
 
 pytestmark = [

@@ -11,7 +11,7 @@ from support.report_browser import ABSENT, PHONE, left, made, opened, press
 from support.report_page import HOSTILE, hostile_pool, pool_file
 
 from harness.results import inert_text
-from harness.system.hashing import storable
+from harness.system.json_text import storable
 from harness_plugins.figures import drawing
 from harness_plugins.figures.request import Request
 from harness_plugins.report import browsing

@@ -27,7 +27,7 @@ from harness.columns.responses import responses_of
 from harness.columns.store import read
 from harness.errors import Lacking
 from harness.records import SampleRequest
-from harness.system.hashing import readable
+from harness.system.json_text import readable
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.results import cells
 from harness.scoring.metrics import budgets
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 
 N = 8
 

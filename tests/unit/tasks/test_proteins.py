@@ -11,8 +11,7 @@ from support.tiny_proteins import tiny_esmfold
 
 from harness import HarnessError, Problem
 from harness.jobs.price import Outlook, require_consent
-from harness.plugin_system.component import parse_spec
-from harness.plugin_system.presets import filled
+from harness.plugin_system.component import filled, parse_spec
 from harness.system.progress import Progress
 from harness_plugins.proteins import published
 from harness_tasks.proteins import Proteins, fault, lengths

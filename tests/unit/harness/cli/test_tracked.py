@@ -8,7 +8,7 @@ from support.json_lines import read_json_lines
 from support.paths import TOY
 from support.refusals import error_line
 
-from harness.cli.tracked import Tracking, flat, row_name, scalars
+from harness.cli.tracked import Tracking, flat, scalars
 from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_tracked_is_refused_before_anything_is_made_and_a_run_tha
     assert (outcome.code, notes[-1]) == (2, ["finish", True])  # a run that fails is finished as one
 
 
-def test_scalars_are_flat_numbers_a_tables_rows_have_the_same_columns_and_names_say_all_that_a_grid_varies():
+def test_scalars_are_flat_numbers_and_a_tables_rows_have_the_same_columns():
     row = {"a": 1, "b": None, "flagged": True, "x_ci": [0.5, 2.0], "y_ci": None, "k": {"1": 0.25, "2": None}}
     row |= {"z_ci": {"4": [1, 3], "8": None}, "name": "text", "list": [1, 2]}
     assert scalars(row) == {
@@ -127,5 +127,3 @@ def test_scalars_are_flat_numbers_a_tables_rows_have_the_same_columns_and_names_
     }
     rows = [{"selector": "a", "x": 1.5}, {"selector": "b", "y": 2}]
     assert flat(rows) == [{"selector": "a", "x": 1.5, "y": None}, {"selector": "b", "x": None, "y": 2.0}]
-    labels = {"task": "t", "model": "m", "engine": "x", "sampler": "s", "embedder": "e", "selector": "r:lam=1"}
-    assert row_name(SimpleNamespace(**labels)) == "t/m/x/s/e/r:lam=1"

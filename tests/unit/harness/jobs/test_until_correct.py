@@ -15,7 +15,7 @@ from harness.columns.store import read
 from harness.jobs.options import RunConfig
 from harness.jobs.until_correct import Judge
 from harness.results import stopping_times
-from harness.system.hashing import readable
+from harness.system.json_text import readable
 
 GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
 

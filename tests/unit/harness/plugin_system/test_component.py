@@ -1,4 +1,4 @@
-"""From text on a command line to a built component and back; and `picks.py`."""
+"""From text on a command line to a built component and back; and `calls.py`."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.refusals import refusal_of
 
+from harness.plugin_system.calls import needs, picked, require_selector, subset_of
 from harness.plugin_system.component import build, parameters, parse_spec
-from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.plugin_system.registry import Origin, Registration, Registry
 
 

@@ -4,9 +4,8 @@ import numpy as np
 from support.notebooks import session
 from support.refusals import refusal_of
 
-from harness.plugin_system.component import build, described
+from harness.plugin_system.component import build, described, registered
 from harness.plugin_system.registry import is_own, load_registry
-from harness.plugin_system.session_selectors import registered
 
 CELL = """
 from dataclasses import dataclass
@@ -60,10 +59,11 @@ def test_specs_stay_and_objects_are_named_by_the_fields_that_differ():
 
 
 def test_an_object_is_registered_for_one_call_and_built_as_it_is():
-    mine = Plain(5)
-    with registered([mine]) as (name,):
+    mine, two = Plain(5), Data(4.0, "min")
+    with registered([mine, two]) as (name, other):
         assert is_own(name)
         assert build(load_registry(groups=()), "selector", name) is mine
+        assert build(load_registry(groups=()), "selector", other) is two
     assert not is_own(name)
     assert "unknown selector 'Plain" in refusal_of(load_registry(groups=()).find, "selector", name)
 

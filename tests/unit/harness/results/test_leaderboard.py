@@ -16,7 +16,7 @@ from support.refusals import refusal_of
 from harness.results import inert_text, leaderboard
 from harness.results.leaderboard import Gathered, as_csv, as_json, boards, gather, markdown
 from harness.scoring import stats
-from harness.system.hashing import digest
+from harness.system.json_text import digest
 
 SLOW, FAST = ([entry(f"p{i}", [rank, rank]) for i in range(4)] for rank in (5, 2))
 HEAD = [subset_entry(f"p{i}", [1, 4]) for i in range(4)]

@@ -43,8 +43,9 @@ def log(tmp_path):
 
 @pytest.fixture
 def warden():
-    with Warden() as warden:
-        yield warden
+    warden = Warden()
+    yield warden
+    warden.close()
 
 
 def pids(log: Path) -> list[int]:

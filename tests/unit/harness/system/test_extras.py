@@ -1,6 +1,5 @@
 """Which libraries are missing, the command that installs them, and the hub, which is switched off and on again."""
 
-import os
 from pathlib import Path
 
 from support.refusals import refusal_of
@@ -43,19 +42,3 @@ def test_every_extra_that_is_named_exists_and_brings_its_library():
         if distribution not in texts and library != "huggingface_hub":  # transformers brings it
             lacking.append((extra, library))
     assert lacking == []
-
-
-def test_while_the_hub_is_off_nothing_is_fetched_and_afterwards_all_is_as_before(monkeypatch):
-    from huggingface_hub import constants
-
-    for before in (None, "0"):
-        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-        if before:
-            monkeypatch.setenv("HF_HUB_OFFLINE", before)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        with extras.hub_offline():
-            assert constants.HF_HUB_OFFLINE
-            assert extras.hub_is_out_of_reach()
-            assert os.environ["HF_HUB_OFFLINE"] == "1"
-        assert not constants.HF_HUB_OFFLINE
-        assert os.environ.get("HF_HUB_OFFLINE") == before

@@ -1,4 +1,4 @@
-"""What a selector reads and what it picks; each index is checked as it arrives, since plugins are not trusted."""
+"""How plugins are called: each pick of a selector is checked as it arrives, and tasks learn how each response ended."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.contracts import LearnsFromOutcomes, Ranker, Selector, SubsetSelector
+from harness.contracts import LearnsFromOutcomes, Ranker, Selector, SubsetSelector, Task
 from harness.errors import HarnessError
-from harness.records import Pool
+from harness.records import Pool, Problem, Verdict
 
 COLUMNS = ("embeddings", "logprobs", "scores")
+
+
+# What a selector reads and what it picks.
 
 
 def needs(selector: Any) -> Sequence[str]:
@@ -39,9 +42,7 @@ def require_selector(spec: str, selector: Any) -> Selector:
 
 
 def picked(ranking: Iterable[Any], n: int) -> Iterator[int]:
-    """Yield the indices of a ranking, each checked as it arrives.
-
-    n   the size of the pool
+    """Yield the indices of a ranking of a pool of size n, each checked as it arrives.
 
     HarnessError if an index is not an integer, is outside the pool, or was yielded before.
     """
@@ -64,3 +65,36 @@ def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Gener
     if len(subset) != k:
         raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
     return subset
+
+
+# How each response ended: "stop" or "length", "" if that is not known. A task that reads it (`Task.reads_finish`) may
+# define any of the methods with `finish`; those that it inherits from `Task` take none.
+
+
+def reads_finish(task: Any) -> bool:
+    """Whether the task's verdicts depend on how a response ended."""
+    return bool(getattr(task, "reads_finish", False))
+
+
+def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, Any]:
+    """`{"finish": finish}` if the task reads it and defines that method itself; otherwise {}."""
+    return {"finish": finish} if reads_finish(task) and not _inherits(task, method) else {}
+
+
+def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
+    """Return the verdicts on many responses to a problem."""
+    if reads_finish(task) and _inherits(task, "verify_all"):
+        return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
+    return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
+
+
+def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
+    """Return the final answers of many responses to a problem, None for a response without one."""
+    if reads_finish(task) and _inherits(task, "answers"):
+        each = zip(texts, finish, strict=True)
+        return [task.answer(problem, text, **keyword(task, "answer", end)) for text, end in each]
+    return list(task.answers(problem, texts, **keyword(task, "answers", finish)))
+
+
+def _inherits(task: Any, method: str) -> bool:
+    return getattr(type(task), method, None) is getattr(Task, method, None)
