@@ -29,7 +29,7 @@ from harness.system.hashing import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .config import VerifyConfig
-from .journal import FILES, POOL_FILE, Check, Journal
+from .journal import FILES, POOL_FILE, Check, Journal, Pick
 from .verifiers import Verifier, files_of
 
 SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
@@ -38,21 +38,24 @@ SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
 class Search:
     """The search in one problem's pool: what was picked, and what the selector picks next.
 
+    place   of the problem in the pool file
+    waits   for its turn; not once it is done or its budget used up
     taken   index -> its check, in the order picked; None while it is being verified
     failed  checks that ended in an error, of responses that are to be checked again or were: they count as calls
     """
 
-    def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, journal: Journal) -> None:
-        self.candidates, self.config, self.id = candidates, config, candidates.problem.id
-        self.taken: dict[int, Check | None] = {**journal.checks[self.id]}
-        self.failed = journal.failed[self.id]
+    def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, place: int) -> None:
+        self.config, self.candidates, self.id, self.place = config, candidates, candidates.problem.id, place
+        self.waits = True
+        self.taken: dict[int, Check | None] = {}
+        self.failed: list[Check] = []
         self._opened = opened
         self._pool: Pool | None = None
         self._order: Iterator[int] | None = None
 
     @property
     def calls(self) -> int:
-        """How many checks were made or are under way."""
+        """Checks that were made or are under way."""
         return len(self.failed) + sum(check is None or check.is_call for check in self.taken.values())
 
     @property
@@ -62,80 +65,99 @@ class Search:
 
     @property
     def successes(self) -> list[Check]:
-        """The checks that were successes, in the order verified."""
         return [check for check in self.checked if check.is_success(self.config.threshold)]
 
     @property
     def is_done(self) -> bool:
-        """Whether it has as many successes as are looked for."""
         return not self.config.top and len(self.successes) >= self.config.until
 
     @property
     def is_open(self) -> bool:
-        """Whether a further response is to be verified."""
-        most = self.config.budget_per_problem
-        is_used_up = most is not None and self.calls >= most
-        return not self.is_done and not is_used_up and len(self.taken) < len(self.candidates.responses)
+        n, most = len(self.candidates.responses), self.config.budget_per_problem
+        return not self.is_done and len(self.taken) < n and (most is None or self.calls < most)
 
     def next(self) -> int:
         """Take the index that the selector picks next."""
         selector, seed, problem = self._opened.selector, self.config.seed, self.candidates.problem
-        if self._pool is None:
-            self._pool = self._opened.pool(self.candidates)
+        self._pool = pool = self._pool or self._opened.pool(self.candidates)
         with selecting(self.config.selector, problem):
             if isinstance(selector, LearnsFromOutcomes):
                 outcomes = [Outcome(index, check.known if check else None) for index, check in self.taken.items()]
-                index = pick_after(selector, self._pool, outcomes, seed, problem)
+                index = pick_after(selector, pool, outcomes, seed, problem)
             else:
                 if self._order is None:
-                    self._order = picked(
-                        selector.rank(self._pool, ranking_rng(seed, problem, trial=0)), len(self._pool)
-                    )
+                    self._order = picked(selector.rank(pool, ranking_rng(seed, problem, trial=0)), len(pool))
                 index = next((index for index in self._order if index not in self.taken), -1)
                 if index < 0:
-                    raise HarnessError(f"the ranking ended after {len(self.taken)} of {len(self._pool)} responses")
+                    raise HarnessError(f"the ranking ended after {len(self.taken)} of {len(pool)} responses")
         self.taken[index] = None
         return index
 
 
 class Loop:
-    """The searches of all problems, and their journal."""
+    """The searches of all problems, and their journal.
+
+    asked  the picks that were given out and have no outcome yet, in order
+    row    how many errors are the last outcomes, with no other outcome between them
+    """
 
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
         self.config, self.journal, self.context = config, journal, opened.context
-        self.searches = {each.problem.id: Search(config, opened, each, journal) for each in opened.candidates}
-        for name, index in journal.asked:
+        searches = [Search(config, opened, each, place) for place, each in enumerate(opened.candidates)]
+        self.searches = {search.id: search for search in searches}
+        self.asked: list[Pick] = []
+        self.row = 0
+        for entry in journal.entries:
+            if isinstance(entry, Check):
+                self._note(entry)
+            else:
+                self.asked += entry
+        if config.retry_errors:  # the lines of errors stay in the file
+            self.row = 0
+            for search in searches:
+                errors = [check for check in search.checked if check.outcome == "error"]
+                search.failed += errors
+                for check in errors:
+                    del search.taken[check.index]
+        for name, index in self.asked:
             self.searches[name].taken.setdefault(index, None)
-        self.calls = sum(search.calls for search in self.searches.values())
-        self._turns = [(search.calls, place, search) for place, search in enumerate(self.searches.values())]
+        self.calls = sum(search.calls for search in searches)
+        self._turns = [(search.calls, search.place, search) for search in searches]
         heapq.heapify(self._turns)
-        self._closed: dict[str, int] = {}  # problem -> its place, once it is not open; a skip gives its call back
 
     def pick(self) -> tuple[Search, int] | None:
         """The next pick; None if every problem is done, or the budget used up."""
-        if self.config.budget is not None and self.calls >= self.config.budget:
-            return None
-        while self._turns:
-            _, place, search = heapq.heappop(self._turns)
-            if search.is_open:
+        while self._turns and (self.config.budget is None or self.calls < self.config.budget):
+            _, _, search = heapq.heappop(self._turns)
+            search.waits = search.is_open
+            if search.waits:
                 index = search.next()
                 self.calls += 1
-                heapq.heappush(self._turns, (search.calls, place, search))
+                heapq.heappush(self._turns, (search.calls, search.place, search))
                 return search, index
-            self._closed[search.id] = place
         return None
 
-    def record(self, checks: Sequence[Check]) -> None:
-        """Write outcomes into the journal and tell the searches."""
-        searches = {self.searches[check.problem_id] for check in checks}
-        before = sum(search.calls for search in searches)
-        self.journal.add(checks)
+    def record(self, *checks: Check) -> None:
+        """Write outcomes into the journal, and tell the searches."""
+        self.journal.write(*(check.line for check in checks))
         for check in checks:
             search = self.searches[check.problem_id]
-            search.taken[check.index] = check
-            if not check.is_call and search.id in self._closed:
-                heapq.heappush(self._turns, (search.calls, self._closed.pop(search.id), search))
-        self.calls += sum(search.calls for search in searches) - before
+            self.calls -= search.calls
+            self._note(check)
+            self.calls += search.calls
+            if not check.is_call and not search.waits:  # it gives its call back
+                heapq.heappush(self._turns, (search.calls, search.place, search))
+                search.waits = True
+
+    def _note(self, check: Check) -> None:
+        search = self.searches[check.problem_id]
+        before = search.taken.get(check.index)
+        if before and before.outcome == "error":
+            search.failed.append(before)
+            del search.taken[check.index]
+        search.taken[check.index] = check
+        self.row = self.row + 1 if check.outcome == "error" else 0
+        self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
 
 
 def verify(
@@ -218,7 +240,7 @@ def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Che
     ended = []
     for future in [future for future in running if future.done() and not future.exception()]:
         ended.append(future.result())
-        loop.record(ended[-1:])
+        loop.record(ended[-1])
         running.remove(future)
         stage.advance()
     return ended
@@ -226,9 +248,9 @@ def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Che
 
 def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
     """HarnessError if the last outcomes were all errors, and at a value without --threshold or --top."""
-    if loop.journal.row >= SUSPICIOUS:
+    if loop.row >= SUSPICIOUS:
         raise HarnessError(
-            f"verify: {loop.journal.row} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
+            f"verify: {loop.row} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
             "verifier, then --retry-errors checks them again"
         )
     for check in ended:

@@ -26,28 +26,29 @@ def summary(loop: Loop) -> dict[str, Any]:
     errors     checks that ended in an error; failed: responses whose last check did
     exhausted  the problems without enough successes whose responses all have an outcome; unsolved: the others
     """
-    checks = [check for search in loop.searches.values() for check in search.checked]
+    config, searches = loop.config, list(loop.searches.values())
+    checks = [check for search in searches for check in search.checked]
     failed = [check for check in checks if check.outcome == "error"]
-    errors = failed + [check for search in loop.searches.values() for check in search.failed]
+    errors = failed + [check for search in searches for check in search.failed]
     reasons = Counter(check.reason for check in errors).most_common(1)
-    solved = [search for search in loop.searches.values() if search.is_done]
-    calls, budget = sum(check.is_call for check in checks) + len(errors) - len(failed), loop.config.budget
-    unsolved = [] if loop.config.top else [search for search in loop.searches.values() if not search.is_done]
+    calls = sum(check.is_call for check in checks) + len(errors) - len(failed)
+    solved = [search for search in searches if search.is_done]
+    unsolved = [] if config.top else [search for search in searches if not search.is_done]
     exhausted = [search for search in unsolved if len(search.checked) == len(search.candidates.responses)]
     return {
-        "problems": len(loop.searches),
-        "solved": None if loop.config.top else len(solved),
+        "problems": len(searches),
+        "solved": None if config.top else len(solved),
         "calls": calls,
         "errors": len(errors),
         "failed": len(failed),
         "commonest_error": reasons[0][0] if reasons else None,
         "timeouts": sum(check.reason.startswith(TOO_LATE) for check in errors),
         "skipped": sum(check.outcome == "skip" for check in checks),
-        "budget_used_up": budget is not None and calls >= budget,
+        "budget_used_up": config.budget is not None and calls >= config.budget,
         "exhausted": [search.id for search in exhausted],
         "unsolved": [search.id for search in unsolved if search not in exhausted],
         "found": _found(loop),
-        "random": None if loop.config.top else _random(loop, solved),
+        "random": None if config.top else _random(loop, solved),
     }
 
 
@@ -74,12 +75,9 @@ def _random(loop: Loop, solved: Sequence[Search]) -> dict[str, Any] | None:
     correct, config = _given_verdicts(loop), loop.config
     if not correct or config.threshold is not None:
         return _bounds(solved, config.until) if solved else None
-    differ = sum(
-        correct[search.id][check.index] != (check.outcome == "correct")
-        for search in loop.searches.values()
-        for check in search.checked
-        if check.outcome in ("correct", "wrong")
-    )
+    checked = [check for search in loop.searches.values() for check in search.checked]
+    judged = [check for check in checked if check.outcome in ("correct", "wrong")]
+    differ = sum(correct[check.problem_id][check.index] != (check.outcome == "correct") for check in judged)
     if differ:
         return {"differ": differ}
     pools = [(len(each), sum(each)) for each in correct.values()]
@@ -95,8 +93,8 @@ def _given_verdicts(loop: Loop) -> dict[str, Sequence[bool]]:
     lines = {search.id: search.candidates.problem.meta.get("line") for search in loop.searches.values()}
     if None in lines.values() or not loop.config.pool:  # in memory
         return {}
-    layouts = Layouts(loop.context.registry)
-    given = {record.problem_id: record.correct for record in read_pool(loop.config.pool, layouts=layouts)}
+    records = read_pool(loop.config.pool, layouts=Layouts(loop.context.registry))
+    given = {record.problem_id: record.correct for record in records}
     complete = {name: verdicts for name, line in lines.items() if (verdicts := given.get(str(line)))}
     return complete if len(complete) == len(lines) else {}
 
@@ -123,10 +121,9 @@ def _bounds(solved: Sequence[Search], until: int) -> dict[str, Any]:
     """On the solved problems: the calls to their last success, and the least and most that random needs on average."""
     calls, at_least, at_most = 0, 0.0, 0.0
     for search in solved:
-        n, checks = len(search.candidates.responses), search.checked
-        last = search.successes[until - 1]
-        calls += sum(check.is_call for check in checks[: checks.index(last) + 1])
-        seen = len(search.successes)
+        n, checks, seen = len(search.candidates.responses), search.checked, len(search.successes)
+        last = checks.index(search.successes[until - 1])
+        calls += sum(check.is_call for check in checks[: last + 1])
         wrong = sum(check.known is not None for check in checks) - seen
         at_least += until * (n + 1) / (n - wrong + 1)
         at_most += until * (n + 1) / (seen + 1)
