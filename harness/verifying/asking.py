@@ -22,8 +22,7 @@ from harness.system.progress import Progress
 
 from .config import VerifyConfig
 from .journal import Check, Pick, measured
-from .loop import Loop, searching
-from .summary import summary
+from .loop import Loop, searching, summary
 
 WORDS = {
     **dict.fromkeys(("y", "yes", "correct", "true"), "correct"),
@@ -72,13 +71,8 @@ def _given_out(loop: Loop) -> list[Row]:
     if new:
         loop.journal.write({"asked": new})
         loop.asked += new
-    rows = []
-    for name, index in picks + new:
-        candidates = loop.searches[name].candidates
-        names = candidates.problem.meta.get("names", ())
-        row = {"problem_id": name, "index": index} | ({"name": names[index]} if any(names) else {})
-        rows.append(row | {"response": candidates.responses.texts[index]})
-    return rows
+    out = [(loop.searches[name], index) for name, index in picks + new]
+    return [search.row(index) | {"response": search.candidates.responses.texts[index]} for search, index in out]
 
 
 def _answered(loop: Loop, row: Row, read: Read) -> bool:
