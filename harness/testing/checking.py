@@ -163,7 +163,8 @@ class _Registered(NamedTuple):
     kind: str
     name: str
     plugin_files: tuple[Path, ...]
-    context: tuple[tuple[str, str | None], ...]
+    data: Path | None
+    model: str | None
 
 
 def check_registered(
@@ -187,12 +188,8 @@ def check_registered(
     """
     kind, files = kind.removesuffix("s"), tuple(plugin_files)
     checks(kind)
-    contexts = {
-        "task": (("data", None if data is None else str(data)),),
-        "engine": (("model", model or EMBEDDED_MODEL),),
-    }
     for each in [name] if name != "*" else [each.full_name for each in load_registry(files).of_kind(kind)]:
-        component, labels = _Registered(kind, each, files, contexts.get(kind, ())), {"kind": kind, "name": each}
+        component, labels = _Registered(kind, each, files, data, model), {"kind": kind, "name": each}
         try:
             for finding in _findings(kind, functools.partial(_bounded, component, limit_s)):
                 yield labels | finding
@@ -231,7 +228,10 @@ def _finding(argument: tuple[_Registered, str]) -> Finding:
 
 @functools.cache
 def _built(component: _Registered) -> Any:
-    return build(load_registry(component.plugin_files), component.kind, component.name, **dict(component.context))
+    kind, name, plugin_files, data, model = component
+    given: dict[str, Any] = {"data": data and str(data)} if kind == "task" else {}
+    given |= {"model": model or EMBEDDED_MODEL} if kind == "engine" else {}
+    return build(load_registry(plugin_files), kind, name, **given)
 
 
 # What checks are written with.

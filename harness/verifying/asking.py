@@ -21,15 +21,12 @@ from harness.system.files import opened, write_atomically
 from harness.system.progress import Progress
 
 from .config import VerifyConfig
-from .journal import Check, Pick, measured
+from .journal import Check, Outcome, Pick, measured
 from .loop import Loop, searching, summary
 
-WORDS = {
-    **dict.fromkeys(("y", "yes", "correct", "true"), "correct"),
-    **dict.fromkeys(("n", "no", "wrong", "false"), "wrong"),
-    **dict.fromkeys(("e", "error"), "error"),
-    **dict.fromkeys(("s", "skip"), "skip"),
-}
+WORDS: dict[str, Outcome] = {"y": "correct", "yes": "correct", "true": "correct", "correct": "correct"}
+WORDS |= {"n": "wrong", "no": "wrong", "false": "wrong", "wrong": "wrong"}
+WORDS |= {"e": "error", "error": "error", "s": "skip", "skip": "skip"}
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 Row: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[Row], str | None]

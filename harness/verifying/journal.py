@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -32,9 +32,9 @@ FILES = "verifier_files"  # the digests of the files that the verifier's command
 POOL_FILE = "pool_file"  # in the first line: for messages; a file may be moved
 RESTORE = "restore the file, or name another --journal"
 TOO_LATE = "no end within"  # begins the reason of a check that took too long
-OUTCOMES = ("correct", "wrong", "measured", "error", "skip")
 
 Pick = tuple[str, int]
+Outcome = Literal["correct", "wrong", "measured", "error", "skip"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Check:
 
     problem_id: str
     index: int
-    outcome: str
+    outcome: Outcome
     value: float | None = None
     reason: str = ""
 
@@ -78,22 +78,17 @@ def measured(problem_id: str, index: int, value: float, threshold: float | None)
     """The check that gave a value; an error if the value is not finite."""
     if not math.isfinite(value):
         return Check(problem_id, index, "error", reason=f"the value {value} is not finite")
-    outcome = "measured" if threshold is None else "correct" if value >= threshold else "wrong"
+    outcome: Outcome = "measured" if threshold is None else "correct" if value >= threshold else "wrong"
     return Check(problem_id, index, outcome, value)
 
 
 class _Line(TypedDict, total=False):
-    """What a line of a journal may hold; the first line holds other keys too."""
+    """What a line that is no `Check` may hold; the first line holds other keys too."""
 
     journal: str
     verifier_files: dict[str, str]
     pool_file: str | None
     asked: list[list[str | int]]
-    problem_id: str
-    index: int
-    outcome: str
-    value: float | None
-    reason: str
 
 
 class Journal:
@@ -161,19 +156,18 @@ class Journal:
         files: dict[str, str] = {}
         for number, text in enumerate(whole.split(b"\n"), 1):
             where = f"journal {self.path}, line {number}"
-            line = shaped(parsed(text, where, RESTORE), _Line, where, RESTORE)
-            files.update(line.get("verifier_files", {}))
+            line = parsed(text, where, RESTORE)
+            if number > 1 and not (isinstance(line, dict) and line.keys() & {"asked", FILES}):
+                check = shaped(line, Check, where, RESTORE)
+                _pick([check.problem_id, check.index], sizes, where)
+                self.entries.append(check)
+                continue
+            other = shaped(line, _Line, where, RESTORE)
+            files.update(other.get("verifier_files", {}))
             if number == 1:
-                self._require_same(line, header)
-            elif "asked" in line:
-                self.entries.append([_pick(pair, sizes, where) for pair in line["asked"]])
-            elif FILES not in line:
-                name, index = _pick([line.get("problem_id", ""), line.get("index", -1)], sizes, where)
-                outcome, value = line.get("outcome", ""), line.get("value")
-                if outcome not in OUTCOMES:
-                    raise HarnessError(f"{where}: no outcome of a response; {RESTORE}")
-                value = None if value is None else float(value)
-                self.entries.append(Check(name, index, outcome, value, line.get("reason", "")))
+                self._require_same(other, header)
+            else:
+                self.entries.append([_pick(pair, sizes, where) for pair in other.get("asked", ())])
         changed = {name: now for name, now in header.get(FILES, {}).items() if files.get(name, now) != now}
         if changed and not retry:
             raise HarnessError(

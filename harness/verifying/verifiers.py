@@ -12,7 +12,6 @@ read is an error.
 
 from __future__ import annotations
 
-import errno
 import re
 import shlex
 import tempfile
@@ -38,7 +37,6 @@ NAMES = ("response_file", "prompt_file", "problem_id", "index")
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
 SHELL = re.compile(r"[|<>;]|&&")
-OF_ONE_CHECK = (errno.E2BIG, errno.EINVAL)  # why a command cannot be started with this problem's id
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
 
 Function: TypeAlias = Callable[[str, int, str], bool | float | None]
@@ -92,23 +90,21 @@ class CommandVerifier(AbstractContextManager[Verifier]):
                     Path(path).write_bytes(text.encode("utf-8", "surrogatepass"))
                 words = [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
                 ended = warden.run(words, limit_s=self.config.timeout, grace_s=GRACE_S)
-            outcome = self._outcome(ended, values["response_file"])
-            if isinstance(outcome, float):
-                return measured(problem.id, index, outcome, self.config.threshold)
-            if outcome in ("correct", "wrong"):
-                return Check(problem.id, index, outcome)
-            reason = outcome
         except Lost:
             if self._wardens.closed:
                 raise CancelledError from None
-            reason = "the process that runs the command was killed"
+            outcome: Any = "the process that runs the command was killed"
         except OSError as failure:
-            if failure.errno not in OF_ONE_CHECK:
-                raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
-            reason = f"cannot be started: {failure.strerror}"
-        return Check(problem.id, index, "error", reason=reason)
+            raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
+        else:
+            outcome = self._outcome(ended, values["response_file"])
+        if isinstance(outcome, float):
+            return measured(problem.id, index, outcome, self.config.threshold)
+        if outcome in ("correct", "wrong"):
+            return Check(problem.id, index, outcome)
+        return Check(problem.id, index, "error", reason=outcome)
 
-    def _outcome(self, ended: Ended, response_file: str) -> str | float:
+    def _outcome(self, ended: Ended, response_file: str) -> Any:
         """A measured value, "correct", "wrong", or the reason of an error."""
         status = ended.status
         if status is None:

@@ -63,7 +63,10 @@ def test_files_that_are_no_journal_of_this_loop_are_refused(path):
         "line 3: not JSON": [*lines[:2], "{]\n", *lines[3:]],
         "line 2: ['a', 3] is no response of the pool": [lines[0], '{"asked": [["a", 3]]}\n'],
         "line 2: ['c', 0] is no response": [lines[0], '{"problem_id": "c", "index": 0, "outcome": "wrong"}\n'],
-        "line 2: no outcome": [lines[0], '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n'],
+        "line 2: 'outcome': Input should be 'correct', 'wrong', ": [
+            lines[0],
+            '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n',
+        ],
         "is no journal": ['{"problem_id": "a", "responses": []}\n'],
         "is of another version (2, now 1)": [lines[0].replace('"version": 1', '"version": 2')],
     }
