@@ -291,26 +291,30 @@ def without_global_rngs(action: Callable[[], Any], seed: int = 728_364_501) -> A
     These are Python's, numpy's legacy one and, where loaded, torch's (only the CPU's). They start from an unlikely
     seed: code that sets a usual seed such as 0 then changes the state. They are left as they were.
     """
-    generators: dict[str, tuple[Callable[..., Any], ...]] = {
-        "random": (random.getstate, random.setstate, random.seed),
-        "numpy.random": (np.random.get_state, np.random.set_state, np.random.seed),
-    }
-    if torch := sys.modules.get("torch"):
-        generators["torch"] = (
-            lambda: torch.get_rng_state().numpy(),
-            lambda state: torch.set_rng_state(torch.from_numpy(state)),
-            torch.manual_seed,
-        )
-    states = {library: get_state() for library, (get_state, _, _) in generators.items()}
+    torch = sys.modules.get("torch")
+    states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+
+    def seeded() -> None:
+        random.seed(seed)
+        np.random.seed(seed)
+        if torch:
+            torch.manual_seed(seed)
+
+    def drawn() -> dict[str, float]:
+        numbers = {"random": random.random(), "numpy.random": np.random.random()}
+        return numbers | ({"torch": torch.rand(1).item()} if torch else {})
+
     try:
-        for _, _, set_seed in generators.values():
-            set_seed(seed)
-        before = {library: pickle.dumps(get_state()) for library, (get_state, _, _) in generators.items()}
-        result = action()
-        touched = [library for library, (get, _, _) in generators.items() if pickle.dumps(get()) != before[library]]
+        seeded()
+        expected = drawn()
+        seeded()
+        result, got = action(), drawn()
     finally:
-        for library, (_, set_state, _) in generators.items():
-            set_state(states[library])
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        if torch:
+            torch.set_rng_state(states[2])
+    touched = [library for library in expected if got[library] != expected[library]]
     expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
     return result
 

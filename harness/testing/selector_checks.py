@@ -170,51 +170,32 @@ def reads_what_it_says(selector: Any) -> None:
         expect(got == expected, f"its order changes with the {name}, which it does not say it reads")
 
 
-# Optional abilities.
-
-
-@check("selector", "yield the responses that are not verified yet, each once")
-def rest_after_verified(selector: Any) -> None:
-    """Where it has `rank_after`, that yields all that is not verified, each once, and the same for one rng."""
-    if not hasattr(selector, "rank_after"):
-        raise Inapplicable("it has no rank_after")
+@check("selector", "see RanksAfter, RanksMany and LearnsFromOutcomes in harness.contracts")
+def abilities(selector: Any) -> None:
+    """Where it has `rank_after`, `rank_many` or `pick_after`, they do what is promised, the same for equal rngs."""
     pool = examples.pool()
-    for verified in ((3,), (5, 1, 0), tuple(range(1, 24)), tuple(range(24))):
+    if not any(hasattr(selector, name) for name in ("rank_after", "rank_many", "pick_after")):
+        raise Inapplicable("it has no rank_after, rank_many or pick_after")
+    for verified in ((3,), (5, 1, 0), tuple(range(1, 24)), tuple(range(24))) if hasattr(selector, "rank_after") else ():
         rankings = (selector.rank_after(pool, verified, np.random.default_rng(0)) for _ in range(2))
         first, again = (list(islice(ranked, len(pool) + 1)) for ranked in rankings)
         is_rest = sorted(first) == sorted(set(range(24)) - set(verified))
         expect(is_rest, f"after {brief(verified)} it yields {brief(first)}, which is not all the rest")
         expect(first == again, f"after {brief(verified)} equal rngs give {brief(first)}, then {brief(again)}")
-
-
-@check("selector", "let rank_many give for each pool and rng what rank gives for them")
-def many_as_one_by_one(selector: Any) -> None:
-    """Where it has `rank_many`, that gives the orders of `rank`, whatever pools and trials it is given together."""
-    if not hasattr(selector, "rank_many"):
-        raise Inapplicable("it has no rank_many")
-    pools = [examples.pool(n, seed=seed) for seed, n in enumerate((24, 13, 24))]
-    many = selector.rank_many(pools, [[np.random.default_rng(trial) for trial in range(2)] for _ in pools])
-    for place, (pool, rankings) in enumerate(zip(pools, many, strict=True)):
-        for trial, ranked in enumerate(rankings):
-            alone, together = order(selector, pool, trial), list(islice(ranked, len(pool) + 1))
-            expect(together == alone, f"pool {place}, trial {trial}: together {brief(together)}, alone {brief(alone)}")
-
-
-@check("selector", "return one index that is in no outcome, and take what it learns from the outcomes given alone")
-def picks_after_outcomes(selector: Any) -> None:
-    """Where it has `pick_after`, that gives a new index after any outcomes, and the same for equal ones."""
-    if not hasattr(selector, "pick_after"):
-        raise Inapplicable("it does not learn from outcomes")
-    pool = examples.pool()
-    for values in ((), (0.0,), (None,), (0.0, None, 1.0), (0.5, -3.0, 2.0, None), (0.0,) * 23, (1.0, 0.0) * 11):
-        outcomes = tuple(Outcome(index, value) for index, value in enumerate(values))
-        first, again = (selector.pick_after(pool, outcomes, np.random.default_rng(0)) for _ in range(2))
-        is_new = isinstance(first, (int, np.integer)) and len(values) <= first < len(pool)
-        expect(is_new, f"after outcomes of 0 to {len(values) - 1} it picks {first!r:.40}")
-        expect(first == again, f"after equal outcomes equal rngs give {first}, then {again}")
-
-
-# Pools out of the ordinary, cost, and another process.
+    if hasattr(selector, "rank_many"):
+        pools = [examples.pool(n, seed=seed) for seed, n in enumerate((24, 13, 24))]
+        many = selector.rank_many(pools, [[np.random.default_rng(trial) for trial in range(2)] for _ in pools])
+        for place, (each, rankings) in enumerate(zip(pools, many, strict=True)):
+            for trial, ranked in enumerate(rankings):
+                alone, got = order(selector, each, trial), list(islice(ranked, len(each) + 1))
+                expect(got == alone, f"pool {place}, trial {trial}: by rank_many {brief(got)}, alone {brief(alone)}")
+    outcomes = ((), (0.0,), (None,), (0.0, None, 1.0), (0.5, -3.0, 2.0, None), (0.0,) * 23, (1.0, 0.0) * 11)
+    for values in outcomes if hasattr(selector, "pick_after") else ():
+        known = tuple(Outcome(index, value) for index, value in enumerate(values))
+        pick, again = (selector.pick_after(pool, known, np.random.default_rng(0)) for _ in range(2))
+        is_new = isinstance(pick, (int, np.integer)) and len(values) <= pick < len(pool)
+        expect(is_new, f"after outcomes of 0 to {len(values) - 1} it picks {pick!r:.40}")
+        expect(pick == again, f"after equal outcomes equal rngs give {pick}, then {again}")
 
 
 @check("selector", "handle one response, copies, vectors of length 0, any precision and any scale")

@@ -279,7 +279,7 @@ class Misread(Sound):
         yield from sorted(order, key=lambda i: pool.answers[i] is None)
 
 
-@broken("selector", "many-as-one-by-one")
+@broken("selector", "abilities")
 class OneStreamForAll(Sound):
     """Ranks many pools at once, all of them by the first trial's rng."""
 
@@ -289,7 +289,7 @@ class OneStreamForAll(Sound):
         return [[self.rank(pool, trials[0]) for _ in trials] for pool, trials in zip(pools, rngs, strict=True)]
 
 
-@broken("selector", "picks-after-outcomes")
+@broken("selector", "abilities")
 class Insisting(Sound):
     """Takes the best outcome again."""
 
@@ -297,7 +297,7 @@ class Insisting(Sound):
         return max(outcomes, key=lambda outcome: outcome.value or 0).index if outcomes else 0
 
 
-@broken("selector", "picks-after-outcomes")
+@broken("selector", "abilities")
 class Wavering(Sound):
     """Picks by a seed of its own after an outcome."""
 
@@ -305,7 +305,7 @@ class Wavering(Sound):
         return int(np.random.default_rng().choice(np.arange(len(outcomes), len(pool))))
 
 
-@broken("selector", "rest-after-verified")
+@broken("selector", "abilities")
 class Drifting(Sound):
     """Goes on from what was verified by a seed of its own."""
 
@@ -313,7 +313,7 @@ class Drifting(Sound):
         yield from np.random.default_rng().permutation(np.setdiff1d(np.arange(len(pool)), verified)).tolist()
 
 
-@broken("selector", "rest-after-verified")
+@broken("selector", "abilities")
 class Reoffering(Sound):
     """Offers again what is verified."""
 
