@@ -138,8 +138,9 @@ def _responses(problem: Problem) -> list[str]:
 @check("task", "grade every response as correct or wrong; `error` is only for faults of the verifier", basic=True)
 def hostile_responses(task: Any) -> None:
     """Empty, huge, broken and malicious responses get a verdict, no error of ours, and blank ones are not correct."""
+    problem = _graded_problems(task)[0]
     for response in HOSTILE:
-        verdict = _verdict(task, _graded_problems(task)[0], response)
+        verdict = _verdict(task, problem, response)
         is_blank = not response.strip()
         expect(not (is_blank and verdict.status == "correct"), f"the blank response {response[:9]!r} is correct")
         expect(verdict.status != "error", f"{response!r:.40} gets the verdict error: {verdict.reason:.80}")
