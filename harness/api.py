@@ -36,7 +36,7 @@ from harness.results.columns import html_table
 from harness.results.rows import Row
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
-from harness.verifying import loop, summary
+from harness.verifying import loop
 from harness.verifying.config import VerifyConfig
 from harness.verifying.verifiers import Function, called
 
@@ -216,7 +216,7 @@ def verify(
         given = {**options, **place, "selector": spec, "budget": budget, "journal": Path(journal)}
         config = VerifyConfig(**checked(VerifyConfig, {**given, "verifier": name}, "verify"))
         ended = loop.verify(config, Progress(quiet=quiet, asks=not yes), called(verifier, config), held)
-        return summary.summary(ended)
+        return loop.summary(ended)
 
 
 def read_results(*folders_or_cells: str | Path) -> Results:

@@ -11,7 +11,6 @@ check, component, what, got, what to do), or `Inapplicable` (a unittest.SkipTest
 does not import pytest. `harness check KIND NAME` runs the same checks; docs/conformance.md says what each one proves.
 """
 
-from .bounded_checks import check_registered
-from .checking import KINDS, Check, ConformanceError, Inapplicable, checks, findings
+from .checking import KINDS, Check, ConformanceError, Inapplicable, check_registered, checks, findings
 
 __all__ = ["KINDS", "Check", "ConformanceError", "Inapplicable", "check_registered", "checks", "findings"]

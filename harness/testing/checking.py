@@ -1,33 +1,39 @@
-"""What a check is, how the checks of a kind are run, and the checks that several kinds share."""
+"""What a check is; how the checks of a kind are run, here or in a process with a limit of time; checks of all kinds."""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import importlib
-import inspect
 import json
+import os
 import pickle
 import random
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 from unittest import SkipTest
 
 import numpy as np
 
+from harness.errors import HarnessError, contained, did_you_mean, error_text
 from harness.plugin_system.component import Spec, build, parameters, signature
-from harness.plugin_system.registry import Origin, Registration, Registry
-
-from ..errors import HarnessError, contained, did_you_mean, error_text
+from harness.plugin_system.registry import Origin, Registration, Registry, load_file, load_registry
+from harness.system import console
+from harness.system.children import end_limited, limited
+from harness.system.progress import doing
 
 KINDS = ("task", "sampler", "engine", "embedder", "selector")
-FIRST_FIX = "first fix what"
-# Kind -> arguments that the harness passes to every factory of the kind; they are not written in specs.
-GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}
+CHECK_S = 120.0  # seconds that a check may take
+BUILD_S = 600.0  # seconds to import and build the component; it may load a model
+EMBEDDED_MODEL = "tiny24"  # comes with the package; engines are checked with it unless another model is given
+FILE_PREFIX = "harness_file_"  # what the registry calls the module of a `--plugin FILE`
 
 Finding = dict[str, str]
+Function = Callable[[Any], None]
 
 
 class ConformanceError(AssertionError):
@@ -38,10 +44,6 @@ class Inapplicable(SkipTest):
     """Raised where a check does not apply to a component; the text says why."""
 
 
-class _FirstFix(Inapplicable):
-    """A check is inapplicable because another one, which must pass first, fails."""
-
-
 class Violation(Exception):
     """A check found a fault; the text is what follows `check: component: ` in the message."""
 
@@ -50,71 +52,75 @@ class Violation(Exception):
 class Check:
     """One expectation, called with a built component; see the package's docstring.
 
-    `remedy` ends the message of a failure. `presumes` lists checks that must pass first: if one fails, this check is
-    `Inapplicable`, so that one mistake is reported only once.
+    name      in kebab case: `same-rng-same-order`
+    summary   what is true of a component that passes
+    remedy    what to do about a failure; it ends the message
+    presumes  checks that must pass first: if one fails, this one is `Inapplicable` and not a second failure
 
     A HarnessError that the component itself raises (data not available, an extra not installed) passes through: the
     component was not checked.
     """
 
-    function: Callable[[Any], None]
+    name: str
+    summary: str
     remedy: str
-    presumes: tuple[Check, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The check's name in kebab case: `same-rng-same-order`."""
-        return self.function.__name__.replace("_", "-")
-
-    @property
-    def summary(self) -> str:
-        """What is true of a component that passes: the first line of the check's docstring."""
-        return (inspect.getdoc(self.function) or "").split("\n")[0]
+    presumes: tuple[Check, ...]
+    function: Function
 
     def __str__(self) -> str:
         return self.name
 
     def __call__(self, component: Any) -> None:
         """Return, or raise `ConformanceError` or `Inapplicable`."""
-        cause: Exception
-        for other in self.presumes:
-            if not _holds(other, component):
-                raise _FirstFix(f"{FIRST_FIX} {other.name} finds")
+        finding = self.finding(component)
+        if finding["outcome"] == "failed":
+            for other in self.presumes:
+                if other.finding(component)["outcome"] == "failed":
+                    raise Inapplicable(f"first fix what {other} finds")
+            raise ConformanceError(finding["what"])
+        if finding["outcome"] == "not applicable":
+            raise Inapplicable(finding["what"])
+
+    def finding(self, component: Any) -> Finding:
+        """What this check finds, as in `findings`, whether or not those pass that it presumes."""
         try:
-            with contained(), global_rngs_preserved():
-                return self.function(component)
-        except (Inapplicable, HarnessError):
-            raise
-        except Violation as violation:
-            what, cause = str(violation), violation
-        except Exception as failure:
-            what, cause = error_text(failure), failure
-        raise ConformanceError(" ".join(f"{self.name}: {shown(component)}: {what}; {self.remedy}".split())) from cause
-
-
-_held: dict[tuple[str, type, str], bool] = {}
-
-
-def _holds(presumed: Check, component: Any) -> bool:
-    """Whether a check passes or is inapplicable; it runs once for all equal components."""
-    key = (presumed.name, type(component), state(component))
-    if key not in _held:
-        try:
-            presumed(component)
-            _held[key] = True
+            with contained():
+                self.function(component)
         except Inapplicable as why:
-            _held[key] = not isinstance(why, _FirstFix)
-        except ConformanceError:
-            _held[key] = False
-    return _held[key]
+            return self.found("not applicable", str(why))
+        except HarnessError:
+            raise
+        except Exception as failure:
+            who = repr(component)
+            who = type(component).__name__ if " at 0x" in who or len(who) > 80 else who
+            what = str(failure) if isinstance(failure, Violation) else error_text(failure)
+            return self.found("failed", " ".join(f"{self}: {who}: {what}; {self.remedy}".split()))
+        return self.found("passed", self.summary)
+
+    def found(self, outcome: str, what: str) -> Finding:
+        """A finding of this check."""
+        return {"check": self.name, "outcome": outcome, "what": what}
 
 
-def state(component: Any) -> str:
-    """A text that is the same for equal components of a class."""
-    return repr((parameters(component), getattr(component, "__dict__", None)))
+# The table of checks: kind -> the basic ones, which are presumed by all that come after them; and the others.
+_BASIC: dict[str, tuple[Check, ...]] = dict.fromkeys(KINDS, ())
+_OTHERS: dict[str, tuple[Check, ...]] = dict.fromkeys(KINDS, ())
 
 
-# Run checks.
+def check(kinds: str, remedy: str, basic: bool = False) -> Callable[[Function], Function]:
+    """Return a decorator that adds a function of a component to the checks of some kinds, separated by blanks.
+
+    The function raises Violation where it finds a fault; the first line of its docstring is the check's summary.
+    """
+
+    def add(function: Function) -> Function:
+        summary, table = str(function.__doc__).split("\n")[0], _BASIC if basic else _OTHERS
+        for kind in kinds.split():
+            name = function.__name__.removeprefix(f"{kind}_").replace("_", "-")
+            table[kind] += (Check(name, summary, remedy, _BASIC[kind], function),)
+        return function
+
+    return add
 
 
 def checks(kind: str) -> tuple[Check, ...]:
@@ -122,8 +128,9 @@ def checks(kind: str) -> tuple[Check, ...]:
     kind = kind.removesuffix("s")
     if kind not in KINDS:
         raise HarnessError(f"no checks for kind {kind!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
-    of_kind: tuple[Check, ...] = importlib.import_module(f".{kind}_checks", __package__).CHECKS
-    return of_kind
+    for name in ("selector_checks", "task_checks", "engine_checks"):  # they fill the table
+        importlib.import_module(f".{name}", __package__)
+    return _BASIC[kind] + _OTHERS[kind]
 
 
 def findings(kind: str, component: Any) -> Iterator[Finding]:
@@ -133,45 +140,101 @@ def findings(kind: str, component: Any) -> Iterator[Finding]:
     outcome  "passed", "failed" or "not applicable"
     what     what holds, what is wrong, or why the check does not apply, in one line
     """
-    return findings_by(lambda check: finding_of(check, component), kind)
+    return _findings(kind, lambda each: each.finding(component))
 
 
-def findings_by(run: Callable[[Check], Finding], kind: str) -> Iterator[Finding]:
-    """Yield what `run` finds by each check of the kind; one that presumes a check which fails is not run."""
-    failed: set[str] = set()
-    for check in checks(kind):
-        first = [other.name for other in check.presumes if other.name in failed]
-        finding = found(check, "not applicable", f"{FIRST_FIX} {first[0]} finds") if first else run(check)
-        if first or finding["outcome"] == "failed":
-            failed.add(check.name)
+def _findings(kind: str, run: Callable[[Check], Finding]) -> Iterator[Finding]:
+    """What `run` finds by each check of the kind; one that presumes a check which failed is not run."""
+    failed: list[Check] = []
+    for each in checks(kind):
+        first = next((other for other in failed if other in each.presumes), None)
+        finding = each.found("not applicable", f"first fix what {first} finds") if first else run(each)
+        if finding["outcome"] == "failed":
+            failed.append(each)
         yield finding
 
 
-def finding_of(check: Check, component: Any) -> Finding:
-    """Run one check on the component, without those that it presumes; its finding is as in `findings`."""
-    try:
-        replace(check, presumes=())(component)
-    except Inapplicable as why:
-        return found(check, "not applicable", str(why))
-    except ConformanceError as failure:
-        return found(check, "failed", str(failure))
-    return found(check, "passed", check.summary)
+# Run checks in a child process, each with a limit of time.
 
 
-def found(check: Check, outcome: str, what: str) -> Finding:
-    """A finding of the check."""
-    return {"check": check.name, "outcome": outcome, "what": what}
+class _Registered(NamedTuple):
+    """A registered component, as another process can be sent it."""
+
+    kind: str
+    name: str
+    plugin_files: tuple[Path, ...]
+    data: Path | None
+    model: str | None
+
+
+def check_registered(
+    kind: str,
+    name: str,
+    *,
+    data: Path | None = None,
+    model: str | None = None,
+    plugin_files: Sequence[Path] = (),
+    limit_s: float = CHECK_S,
+) -> Iterator[Finding]:
+    """Run the checks on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
+
+    data     a task's local file with problems; None is the task's own source
+    model    the model of an engine; None is the small one that comes with the package
+    limit_s  a check that takes longer has failed, as has one that ends its process
+
+    Each finding comes as soon as its check ends. It is as in `findings`, with the kind and the component's name added.
+    A component that cannot be built or checked raises HarnessError; with `*` it is a last finding, "not applicable",
+    and the others are still checked.
+    """
+    kind, files = kind.removesuffix("s"), tuple(plugin_files)
+    checks(kind)
+    for each in [name] if name != "*" else [each.full_name for each in load_registry(files).of_kind(kind)]:
+        component, labels = _Registered(kind, each, files, data, model), {"kind": kind, "name": each}
+        try:
+            for finding in _findings(kind, functools.partial(_bounded, component, limit_s)):
+                yield labels | finding
+        except HarnessError as refusal:
+            if name != "*":
+                raise
+            yield labels | {"check": "-", "outcome": "not applicable", "what": str(refusal)}
+        finally:
+            end_limited()
+
+
+def _bounded(component: _Registered, limit_s: float, check: Check) -> Finding:
+    """What a check finds in a child process; HarnessError if the component cannot be built or checked."""
+    who = f"{component.kind} {component.name}"
+    with doing(f"{who}, check {check}"):
+        try:
+            limited(_finding, (component, ""), BUILD_S)
+        except (TimeoutError, EOFError):
+            fault = f"was not built within {BUILD_S:g} s, or ended the process that built it"
+            raise HarnessError(f"{who}: {fault}") from None
+        try:
+            return limited(_finding, (component, check.name), limit_s)
+        except TimeoutError:
+            what = f"it took longer than {limit_s:g} s and was ended; make it faster, or allow more (--check-timeout)"
+        except EOFError:
+            what = "it ended the process that ran it (out of memory?)"
+    return check.found("failed", f"{check}: {what}")
+
+
+def _finding(argument: tuple[_Registered, str]) -> Finding:
+    """In the child: build the component, which is kept, and run the check of that name, if there is one."""
+    component, name = argument
+    built = _built(component)
+    return next((each.finding(built) for each in checks(component.kind) if each.name == name), {})
+
+
+@functools.cache
+def _built(component: _Registered) -> Any:
+    kind, name, plugin_files, data, model = component
+    given: dict[str, Any] = {"data": data and str(data)} if kind == "task" else {}
+    given |= {"model": model or EMBEDDED_MODEL} if kind == "engine" else {}
+    return build(load_registry(plugin_files), kind, name, **given)
 
 
 # What checks are written with.
-
-
-def check(remedy: str, presumes: tuple[Check, ...] = ()) -> Callable[[Callable[[Any], None]], Check]:
-    """Return a decorator that turns a function of a component into a `Check`.
-
-    The function raises Violation where it finds a fault; `remedy` and `presumes` are those of `Check`.
-    """
-    return lambda function: Check(function, remedy, presumes)
 
 
 def expect(holds: object, what: str) -> None:
@@ -180,124 +243,101 @@ def expect(holds: object, what: str) -> None:
         raise Violation(what)
 
 
-def shown(component: Any) -> str:
-    """Return the component's repr; its class's name if the repr holds an address or has more than 80 characters."""
-    text = repr(component)
-    return type(component).__name__ if " at 0x" in text or len(text) > 80 else text
+def called_elsewhere(function: Callable[[Any], Any], component: Any) -> Any:
+    """Return the result of `function(component)` in a new process, sent as JSON: tuples become lists.
 
-
-def require_refused(call: Callable[[], object], what: str) -> None:
-    """Raise Violation unless the call raises a HarnessError of one line; `what` names the refused value."""
-    try:
-        call()
-    except HarnessError as refusal:
-        text = str(refusal)
-        expect(text.strip() and "\n" not in text, f"its refusal must be one line, got {text!r:.120}")
-    except Exception as failure:
-        raise Violation(f"{what} {error_text(failure)}, not HarnessError") from failure
-    else:
-        raise Violation(f"it takes {what}")
-
-
-# The random number generators that a whole process shares: Python's, numpy's legacy one and, where loaded, torch's.
-
-
-def global_rngs() -> dict[str, bytes]:
-    """Return library -> the state of its global generator (torch: only the CPU's), as bytes that can be compared."""
-    by_library = {"random": pickle.dumps(random.getstate()), "numpy.random": pickle.dumps(np.random.get_state())}
-    if torch := sys.modules.get("torch"):
-        by_library["torch"] = torch.get_rng_state().numpy().tobytes()
-    return by_library
-
-
-@contextmanager
-def global_rngs_preserved(seed: int | None = None) -> Iterator[None]:
-    """Restore the states of all generators after the code inside, for which they are seeded if a seed is given."""
-    python_state, numpy_state, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
-    torch_state = None if torch is None else torch.get_rng_state()
-    try:
-        if seed is not None:
-            random.seed(seed)
-            np.random.seed(seed)
-            if torch is not None:
-                torch.manual_seed(seed)
-        yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        if torch is not None:
-            torch.set_rng_state(torch_state)
-
-
-def require_global_rngs_untouched(action: Callable[[], object]) -> None:
-    """Raise Violation if an action uses or seeds a global random number generator.
-
-    The generators start from an unlikely seed: code that sets a usual seed such as 0 then changes the state, and is
-    noticed.
+    That process has another hash seed, an empty working directory and nothing loaded yet. If the result differs, it
+    depends on `hash` of a string, on the order of a set, on a file in the working directory, or on state that this
+    process had set up. The function must be importable. Violation if the call fails there; Inapplicable if the
+    component cannot be sent.
     """
-    with global_rngs_preserved(seed=728_364_501):
-        before = global_rngs()
-        action()
-        after = global_rngs()
-    touched = [name for name in before if after[name] != before[name]]
-    expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
-
-
-# Checks of several kinds: parameters and pickling.
-
-
-@check("hold no generator, lock, open file or lambda")
-def picklable(component: Any) -> None:
-    """It can be pickled, and its parameters survive."""
-    copied, own = parameters(pickled(component)), parameters(component)
-    expect(copied == own, f"a pickled copy has the parameters {copied}, not {own}")
-
-
-def pickled(component: Any) -> Any:
-    """A copy of the component, made by pickling it; Violation if that fails."""
+    module = type(component).__module__
     try:
-        return pickle.loads(pickle.dumps(component))
+        call = pickle.dumps((function, component))
     except Exception as failure:
-        raise Violation(f"it cannot be pickled: {error_text(failure)}") from failure
+        raise Inapplicable(f"it cannot be pickled, and so not sent to another process: {error_text(failure)}") from None
+    if module == "__main__":
+        raise Inapplicable("its class is defined in __main__, which another process cannot import")
+    file = sys.modules[module].__file__ if module.startswith(FILE_PREFIX) else None
+    paths = [str(Path(path).resolve()) if Path(path).exists() else path for path in sys.path]
+    code = f"import sys; sys.path[:] = {paths}; from {__name__} import _answer; _answer({file!r})"
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    with tempfile.TemporaryDirectory() as empty:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=call, cwd=empty, env=environment, capture_output=True, check=False
+        )
+    last_line = (done.stderr if done.returncode else done.stdout).decode(errors="replace").strip().split("\n")[-1]
+    expect(done.returncode == 0 and last_line, f"another process cannot run it: {last_line:.200}")
+    return json.loads(last_line)
 
 
-def parameter_check(kind: str) -> Check:
-    """The check `parameters-round-trip` for components of a kind."""
+def _answer(file: str | None) -> None:
+    """Read a call from stdin and print its result; runs in the new process, whose other output goes to stderr.
 
-    @check("keep what it is built with as fields of a dataclass, each with its type")
-    def parameters_round_trip(component: Any) -> None:
-        """Its parameters can be read back, written on a command line and built from again; unknown ones are refused."""
-        recorded, accepted = parameters(component), signature(type(component))
-        context = {name: recorded.get(name) for name in GIVEN_BY_US.get(kind, ()) if name in accepted}
-        short_names = getattr(component, "__dataclass_fields__", ())  # an InitVar stands for a field
-        lost = [name for name in accepted if name not in {*recorded, *short_names, *context}]
-        expect(not lost, f"it is built with {', '.join(lost)}, which no dataclass field keeps")
-        try:
-            json.dumps(recorded)
-        except TypeError as failure:
-            raise Violation(f"its parameters {recorded} cannot be recorded as JSON: {failure}") from failure
+    file   the plugin file that defines the component, loaded first; None if its module can be imported
+    """
+    with console.reserved():
+        if file is not None:
+            load_file(Path(file))
+        function, component = pickle.load(sys.stdin.buffer)
+        console.write(f"{json.dumps(function(component))}\n")
+    console.end()
 
-        defaults = {f.name: f.default for f in dataclasses.fields(component)} if recorded else {}
-        texts = {}
-        for name, value in recorded.items():
-            text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            writable = value is None or (isinstance(value, (bool, int, float, str)) and "," not in text)
-            if name not in context and (writable or defaults[name] != value):
-                expect(writable, f"{name} = {value!r} cannot be written as {name}=value")
-                texts[name] = text
-        spec = str(Spec("component", texts))
-        registry = Registry([Registration(kind, "component", type(component), Origin("conformance", "", ""))])
-        try:
-            got = parameters(build(registry, kind, spec, **context))
-        except HarnessError as refusal:
-            raise Violation(f"{spec!r} cannot be built again: {refusal}") from refusal
-        expect(got == recorded, f"{spec!r} gives the parameters {got}, not {recorded}")
 
-        unknown = "no_such_parameter"
-        try:
-            type(component)(**{unknown: 1})
-        except (TypeError, HarnessError):
-            return
-        raise Violation(f"it silently takes a parameter that it does not have ({unknown}=1)")
+def without_global_rngs(action: Callable[[], Any], seed: int = 728_364_501) -> Any:
+    """The result of an action; Violation if it uses or seeds a random number generator that the whole process shares.
 
-    return parameters_round_trip
+    These are Python's, numpy's legacy one and, where loaded, torch's (only the CPU's). They start from an unlikely
+    seed: code that sets a usual seed such as 0 then changes the state. They are left as they were.
+    """
+    torch = sys.modules.get("torch")
+    states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+
+    def seeded() -> None:
+        random.seed(seed)
+        np.random.seed(seed)
+        if torch:
+            torch.manual_seed(seed)
+
+    def drawn() -> dict[str, float]:
+        numbers = {"random": random.random(), "numpy.random": np.random.random()}
+        return numbers | ({"torch": torch.rand(1).item()} if torch else {})
+
+    try:
+        seeded()
+        expected = drawn()
+        seeded()
+        result, got = action(), drawn()
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        if torch:
+            torch.set_rng_state(states[2])
+    touched = [library for library in expected if got[library] != expected[library]]
+    expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
+    return result
+
+
+@check(" ".join(KINDS), "keep what it is built with as fields of a dataclass, each with its type")
+def parameters_round_trip(component: Any) -> None:
+    """Its parameters can be read back, written on a command line and built from again; unknown ones are refused."""
+    recorded, accepted = parameters(component), signature(type(component))
+    given = {name: recorded.get(name) for name in ("data", "model") if name in accepted}  # they need stand in no spec
+    kept = {*recorded, *getattr(component, "__dataclass_fields__", ()), *given}  # an InitVar stands for a field
+    lost = [name for name in accepted if name not in kept]
+    expect(not lost, f"it is built with {', '.join(lost)}, which no dataclass field keeps")
+    json.dumps(recorded)  # as with every result
+    plain = {name: value for name, value in recorded.items() if name not in given and np.ndim(value) == 0}
+    spec = str(Spec("component", {name: "none" if value is None else str(value) for name, value in plain.items()}))
+    registry = Registry([Registration("component", "component", type(component), Origin("conformance", "", ""))])
+    try:
+        got = parameters(build(registry, "component", spec, **given))
+    except HarnessError as refusal:
+        raise Violation(f"{spec!r} cannot be built again: {refusal}") from refusal
+    expect(got == recorded, f"{spec!r} gives the parameters {got}, not {recorded}")
+    try:
+        type(component)(no_such_parameter=1)
+    except (TypeError, HarnessError):
+        return
+    raise Violation("it silently takes a parameter that it does not have (no_such_parameter=1)")

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..records import Ints, Message, Pool, Problem
+from harness.records import Message, Pool, Problem
 
-SENTINEL = "Quite unlike anything else: gryphon 7305518."
 PROMPTS: tuple[list[Message], ...] = (
     [{"role": "user", "content": "Use the numbers 4, 5, 6, 10 to make 24."}],
     [{"role": "user", "content": "Say a number, then a longer one."}],
@@ -34,14 +33,8 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
         answers.append(None if i % 7 == 3 else str((a * b - c) % 5))
     lengths = np.array([len(text.split()) for text in texts], np.int64)
     h = rng.normal(size=(n, d)) + 2 * rng.normal(size=(3, d))[rng.integers(3, size=n)]
-    return Pool(
-        texts=texts,
-        embeddings=(h - h.mean(axis=0)).astype(dtype),
-        logprobs=-lengths * rng.uniform(0.1, 2, n),
-        lengths=lengths,
-        answers=answers,
-        scores={"score": rng.normal(size=n)},
-    )
+    h, logprobs = (h - h.mean(axis=0)).astype(dtype), -lengths * rng.uniform(0.1, 2, n)
+    return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
 
 
 def without_ties(n: int = 8, d: int = 4) -> Pool:
@@ -56,12 +49,6 @@ def without_ties(n: int = 8, d: int = 4) -> Pool:
     logprobs = -lengths * rng.uniform(0.1, 2, n)
     h, answers = rng.normal(size=(n, d)).astype(np.float32), [f"a{i}" for i in range(n)]
     return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
-
-
-def with_copies() -> tuple[Pool, Ints]:
-    """Return a pool with one, two and four copies of three responses, and the response of each row (0, 1 or 2)."""
-    kind = np.array([0, 1, 1, 2, 2, 2, 2])
-    return without_ties(3).part(kind.tolist()), kind
 
 
 def texts(n: int = 12) -> list[str]:

@@ -1,26 +1,23 @@
 """The checks of a task: the same problems each time, prompts, and a verifier that takes any response.
 
-Problems are read once a component. If they are not available, the task's HarnessError passes through, as one line.
-Verdicts are checked on a few problems only, and not at all if this machine cannot grade (`task.check`).
+If problems are not available, the task's HarnessError passes through, as one line. Verdicts are checked on a few
+problems only, and not at all if this machine cannot grade (`task.check`).
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections import Counter
 from typing import Any
 
+from harness.errors import HarnessError, error_text
 from harness.plugin_system import calls
+from harness.records import STATUSES, Problem, Verdict
 
-from ..contracts import Measured
-from ..errors import HarnessError, error_text
-from ..records import STATUSES, Problem, Verdict
 from . import examples
-from .checking import Inapplicable, Violation, check, expect, parameter_check, picklable, state
+from .checking import Inapplicable, Violation, check, expect
 
 RENDERED = 50  # problems whose prompts are rendered
-MAY_TAKE_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "run_answers", "audit")
 ANSWER_FORMS = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
 HOSTILE = (
     *examples.UNICODE,
@@ -33,22 +30,21 @@ HOSTILE = (
     "Answer: __import__('os').getcwd()",
     "#### 1e999999999",
     "\\boxed{NaN}",
-    "\\boxed{１２}",
-    "{'a': [1, 2", "\\frac{1}{0}", "%s %d {} {0}", "None", "True",
-)  # fmt: skip
+    "{'a': [1, 2",
+    "%s %d {} {0}",
+)
 
-_read: dict[tuple[type, str], list[Problem]] = {}
+_LAST: list[Any] = [None, []]  # the task that was checked last, and its problems
 
 
 def problems_of(task: Any) -> list[Problem]:
-    """The problems of a task's default split, read once for all equal tasks."""
-    key = (type(task), state(task))
-    if key not in _read:
-        _read[key] = list(task.problems(task.default_split("")[0]))
-    return _read[key]
+    """The problems of a task's default split, read once for all checks in a row."""
+    if _LAST[0] is not task:
+        _LAST[:] = task, list(task.problems(task.default_split("")[0]))
+    return list(_LAST[1])
 
 
-@check("inherit from harness.Task, and override what differs")
+@check("task", "inherit from harness.Task, and override what differs", basic=True)
 def contract(task: Any) -> None:
     """Its settings are of the right kind, its default split is one of its splits; if it measures, it can judge."""
     for name in ("n", "max_tokens"):
@@ -57,26 +53,16 @@ def contract(task: Any) -> None:
     for name in ("revision", "grader"):
         value = getattr(task, name, None)
         expect(isinstance(value, str) and value, f"{name} must be text that is not empty, got {value!r}")
-    deaf = []
-    for name in MAY_TAKE_FINISH:
-        if calls.keyword(task, name, ""):
-            arguments = inspect.signature(getattr(task, name)).parameters.values()
-            if not any(each.name == "finish" or each.kind is inspect.Parameter.VAR_KEYWORD for each in arguments):
-                deaf.append(name)
-    take = "takes" if len(deaf) == 1 else "take"
-    expect(not deaf, f"it sets reads_finish, and its {', '.join(deaf)} {take} no keyword finish")
-    if hasattr(task, "measurer"):
-        members = [name for name in (*Measured.__annotations__, *vars(Measured)) if not name.startswith("_")]
-        missing = [name for name in members if not hasattr(task, name)]
-        expect(not missing, f"it has measurer and no {' and no '.join(missing)}, so nothing would be measured")
+    can_judge = hasattr(task, "judge") or not hasattr(task, "measurer")
+    expect(can_judge, "it has measurer and no judge, so nothing would be measured")
     split = task.default_split("")[0]
     expect(split in task.splits, f"its default split {split!r} is none of its splits {tuple(task.splits)}")
 
 
-@check("give every problem an id that stays the same: imported pools are joined on it", (contract,))
-def unique_ids(task: Any) -> None:
-    """There are problems, with distinct ids and prompts that are text."""
-    problems = problems_of(task)
+@check("task", "read them from a fixed source, give each an id that stays the same, and use no randomness", basic=True)
+def same_problems_again(task: Any) -> None:
+    """There are problems, with distinct ids and prompts that are text, the same ones when they are read again."""
+    problems, again = problems_of(task), list(task.problems(task.default_split("")[0]))
     expect(problems, f"its default split, {task.default_split('')[0]!r}, has no problems")
     for problem in problems:
         expect(isinstance(problem, Problem), f"a problem is a {type(problem).__name__}, not harness.Problem")
@@ -85,28 +71,18 @@ def unique_ids(task: Any) -> None:
         expect(isinstance(problem.prompt, str) and problem.prompt.strip(), f"problem {problem.id!r} has no prompt")
     repeated = [name for name, count in Counter(problem.id for problem in problems).items() if count > 1]
     expect(not repeated, f"{len(repeated)} ids occur more than once, the first is {repeated[:1]}")
-
-
-@check("read them from a fixed source, and use no randomness", (contract,))
-def same_problems_again(task: Any) -> None:
-    """The problems are the same, in the same order, when they are read again."""
-    expected = problems_of(task)
-    got = list(task.problems(task.default_split("")[0]))
-    expect(len(got) == len(expected), f"{len(got)} problems, then {len(expected)}")
-    for before, after in zip(expected, got, strict=True):
+    expect(len(again) == len(problems), f"{len(problems)} problems, then {len(again)}")
+    for before, after in zip(problems, again, strict=True):
         expect(before.id == after.id, f"problem {before.id!r} is {after.id!r} when read again")
         same = (before.prompt, repr(before.reference)) == (after.prompt, repr(after.reference))
         expect(same, f"problem {before.id!r} has another prompt or reference when read again")
 
 
-BASIC = (contract, unique_ids, same_problems_again)
-
-
-@check('return [{"role": "user", "content": text}]', BASIC)
-def chat_messages(task: Any) -> None:
-    """Every problem is a chat that ends with the user's message, the same one each time."""
+@check("task", 'let messages return [{"role": "user", "content": text}], and plain the text to go on from')
+def prompts(task: Any) -> None:
+    """Every problem is a chat that ends with the user's message, and text for base models, the same each time."""
     for problem in problems_of(task)[:RENDERED]:
-        messages = task.messages(problem)
+        messages, text = task.messages(problem), task.plain(problem)
         expect(isinstance(messages, list) and messages, f"problem {problem.id!r} gives no messages: {messages!r:.60}")
         for message in messages:
             is_message = isinstance(message, dict) and set(message) == {"role", "content"}
@@ -114,16 +90,12 @@ def chat_messages(task: Any) -> None:
             is_message = is_message and isinstance(message["content"], str) and bool(message["content"].strip())
             expect(is_message, f"a message has a role (system, user, assistant) and a text, got {message!r:.80}")
         expect(messages[-1]["role"] == "user", f"the last message is the {messages[-1]['role']}'s")
-        expect(task.messages(problem) == messages, f"problem {problem.id!r} gives other messages the second time")
+        expect(isinstance(text, str) and text.strip(), f"as text for base models, {problem.id!r} gives {text!r:.60}")
+        is_same = (messages, text) == (task.messages(problem), task.plain(problem))
+        expect(is_same, f"problem {problem.id!r} gives another chat or text the second time")
 
 
-@check("return the text that a base model goes on from", BASIC)
-def plain_text(task: Any) -> None:
-    """Every problem is text for base models too, the same one each time."""
-    for problem in problems_of(task)[:RENDERED]:
-        text = task.plain(problem)
-        expect(isinstance(text, str) and text.strip(), f"problem {problem.id!r} gives {text!r:.60}")
-        expect(task.plain(problem) == text, f"problem {problem.id!r} gives another text the second time")
+# Verdicts and answers.
 
 
 def _graded_problems(task: Any) -> list[Problem]:
@@ -136,41 +108,25 @@ def _graded_problems(task: Any) -> list[Problem]:
     return [problems[i] for i in sorted({0, len(problems) // 2, len(problems) - 1})]
 
 
-def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
+def _asked(task: Any, method: str, problem: Problem, response: str, finish: str) -> Any:
+    """What `verify` or `answer` returns."""
     try:
-        verdict: Verdict = task.verify(problem, response, **calls.keyword(task, "verify", finish))
+        return getattr(task, method)(problem, response, **calls.keyword(task, method, finish))
     except Exception as failure:
-        raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
+        raise Violation(f"{method} of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
+
+
+def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
+    verdict: Verdict = _asked(task, "verify", problem, response, finish)
     is_verdict = isinstance(verdict, Verdict) and verdict.status in STATUSES
     expect(is_verdict, f"verify of {response!r:.40} gives {verdict!r:.80}, not a harness.Verdict")
     return verdict
 
 
-@check("grade every response as correct or wrong; `error` is only for faults of the verifier", BASIC)
-def hostile_responses(task: Any) -> None:
-    """Empty, huge, broken and malicious responses get a verdict, no error of ours, and blank ones are not correct."""
-    for problem in _graded_problems(task)[:1]:
-        for response in HOSTILE:
-            verdict = _verdict(task, problem, response)
-            is_blank = not response.strip()
-            expect(not (is_blank and verdict.status == "correct"), f"the blank response {response[:9]!r} is correct")
-            expect(verdict.status != "error", f"{response!r:.40} gets the verdict error: {verdict.reason:.80}")
-
-
-@check("let verify depend on the problem and the response alone", BASIC)
-def pure_verdicts(task: Any) -> None:
-    """The same response has the same verdict, in any company, and no problem is changed by it."""
-    for problem in _graded_problems(task):
-        before = copy.deepcopy(problem)
-        responses = _responses(problem)
-        singly = [_verdict(task, problem, response) for response in responses]
-        again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
-        together = calls.verify_all(task, problem, responses, ["stop"] * len(responses))
-        expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
-        for when, verdicts in (("the second time", again), ("together with others (verify_all)", together)):
-            for response, first, second in zip(responses, singly, verdicts, strict=True):
-                expect(first.status == second.status, f"{response!r:.40} is {first.status}, and {when} {second.status}")
-        expect(before == problem, f"verify changed problem {problem.id!r}")
+def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
+    answer: str | None = _asked(task, "answer", problem, response, finish)
+    expect(answer is None or isinstance(answer, str), f"answer of {response!r:.40} gives {answer!r:.60}")
+    return answer
 
 
 def _responses(problem: Problem) -> list[str]:
@@ -179,37 +135,18 @@ def _responses(problem: Problem) -> list[str]:
     return [*examples.UNICODE, "1", "wrong", *stated, *(f" {text}\n" for text in stated)]
 
 
-@check(
-    "grade the reference of a problem, stated as the task asks, as correct, and that of another as wrong",
-    BASIC,
-)
-def reference_is_correct(task: Any) -> None:
-    """The reference as a response is correct for each problem if it is for one, and another's is wrong.
-
-    It is stated as it is, boxed, after #### and Answer:, and as code. If none of these is correct the check does not
-    apply: it cannot know in which form the task wants the answer.
-    """
-    problems = [problem for problem in _graded_problems(task) if isinstance(problem.reference, (str, int, float))]
-    forms = [form for form in ANSWER_FORMS if problems and _accepts(task, problems[0], form, problems[0])]
-    if not forms:
-        raise Inapplicable("the references are neither text nor numbers, or are correct in none of the forms tried")
-    first, form = problems[0], forms[-1]
-    for problem in problems:
-        accepted = _accepts(task, problem, form, problem)
-        expect(accepted, f"the reference of {problem.id!r} as {form!r} is not correct, that of {first.id!r} is")
-    others = [p for p in problems_of(task)[:RENDERED] if p.reference != first.reference]
-    expect(
-        not others or not all(_accepts(task, first, form, other) for other in others[:5]),
-        f"the references of other problems are correct for {first.id!r}",
-    )
+@check("task", "grade every response as correct or wrong; `error` is only for faults of the verifier", basic=True)
+def hostile_responses(task: Any) -> None:
+    """Empty, huge, broken and malicious responses get a verdict, no error of ours, and blank ones are not correct."""
+    problem = _graded_problems(task)[0]
+    for response in HOSTILE:
+        verdict = _verdict(task, problem, response)
+        is_blank = not response.strip()
+        expect(not (is_blank and verdict.status == "correct"), f"the blank response {response[:9]!r} is correct")
+        expect(verdict.status != "error", f"{response!r:.40} gets the verdict error: {verdict.reason:.80}")
 
 
-def _accepts(task: Any, problem: Problem, form: str, source: Problem) -> bool:
-    """Whether the reference of problem `source`, in that form, is a correct response to `problem`."""
-    return _verdict(task, problem, form.format(source.reference)).status == "correct"
-
-
-@check("return text, or None if the response has no answer", BASIC)
+@check("task", "return text, or None if the response has no answer", basic=True)
 def answers_are_text(task: Any) -> None:
     """`answer` gives text or None for any response and never raises; `answers` gives the same."""
     for problem in _graded_problems(task):
@@ -221,47 +158,59 @@ def answers_are_text(task: Any) -> None:
             expect(alone == among, f"of {response!r:.40} answer gives {alone!r:.40}, answers {among!r:.40}")
 
 
-def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
-    try:
-        answer: str | None = task.answer(problem, response, **calls.keyword(task, "answer", finish))
-    except Exception as failure:
-        raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
-    expect(answer is None or isinstance(answer, str), f"answer of {response!r:.40} gives {answer!r:.60}")
-    return answer
+@check("task", "let verify depend on the problem and the response alone")
+def pure_verdicts(task: Any) -> None:
+    """The same response has the same verdict, in any company, and no problem is changed by it."""
+    for problem in _graded_problems(task):
+        before, responses = copy.deepcopy(problem), _responses(problem)
+        singly = [_verdict(task, problem, response) for response in responses]
+        again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
+        together = calls.verify_all(task, problem, responses, ["stop"] * len(responses))
+        expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
+        for when, verdicts in (("the second time", again), ("together with others (verify_all)", together)):
+            for response, first, second in zip(responses, singly, verdicts, strict=True):
+                expect(first.status == second.status, f"{response!r:.40} is {first.status}, and {when} {second.status}")
+        expect(before == problem, f"verify changed problem {problem.id!r}")
 
 
-@check("put everything that the verdict depends on into the key", (*BASIC, answers_are_text))
+@check("task", "grade the reference of a problem, stated as the task asks, as correct, and that of another as wrong")
+def reference_is_correct(task: Any) -> None:
+    """The reference as a response is correct for each problem if it is for one, and another's is wrong.
+
+    It is stated as it is, boxed, after #### and Answer:, and as code. If none of these is correct the check does not
+    apply: it cannot know in which form the task wants the answer.
+    """
+
+    def accepts(problem: Problem, form: str, source: Problem) -> bool:
+        return _verdict(task, problem, form.format(source.reference)).status == "correct"
+
+    problems = [problem for problem in _graded_problems(task) if isinstance(problem.reference, (str, int, float))]
+    forms = [form for form in ANSWER_FORMS if problems and accepts(problems[0], form, problems[0])]
+    if not forms:
+        raise Inapplicable("the references are neither text nor numbers, or are correct in none of the forms tried")
+    first, form = problems[0], forms[-1]
+    for problem in problems:
+        what = f"the reference of {problem.id!r} as {form!r} is not correct, that of {first.id!r} is"
+        expect(accepts(problem, form, problem), what)
+    others = [p for p in problems_of(task)[:RENDERED] if p.reference != first.reference][:5]
+    are_wrong = not others or not all(accepts(first, form, other) for other in others)
+    expect(are_wrong, f"the references of other problems are correct for {first.id!r}")
+
+
+@check("task", "put everything that the verdict depends on into the key")
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
-    keyed, ends = False, ("stop", "length") if calls.reads_finish(task) else ("stop",)
+    has_keys, ends = False, ("stop", "length") if calls.reads_finish(task) else ("stop",)
     for problem in _graded_problems(task):
         by_key: dict[str, tuple[str, str]] = {}
         for response, end in ((response, end) for response in _responses(problem) for end in ends):
             answer = _answer(task, problem, response, end)
             key = task.verdict_key(problem, response, answer, **calls.keyword(task, "verdict_key", end))
             expect(key is None or isinstance(key, str), f"the verdict key of {response!r:.40} is {key!r:.60}")
-            if key is None:
-                continue
-            keyed = True
-            status = _verdict(task, problem, response, end).status
-            first, expected = by_key.setdefault(key, (response, status))
-            expect(
-                status == expected,
-                f"{first!r:.40} and {response!r:.40} have one key and are {expected} and {status}",
-            )
-    if not keyed:
+            if key is not None:
+                has_keys, status = True, _verdict(task, problem, response, end).status
+                first, expected = by_key.setdefault(key, (response, status))
+                what = f"{first!r:.40} and {response!r:.40} have one key and are {expected} and {status}"
+                expect(status == expected, what)
+    if not has_keys:
         raise Inapplicable("no response has a verdict key")
-
-
-CHECKS = (
-    *BASIC,
-    chat_messages,
-    plain_text,
-    hostile_responses,
-    pure_verdicts,
-    reference_is_correct,
-    answers_are_text,
-    equal_keys_equal_verdicts,
-    parameter_check("task"),
-    picklable,
-)

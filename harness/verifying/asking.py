@@ -10,7 +10,7 @@ import csv
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,16 +21,12 @@ from harness.system.files import opened, write_atomically
 from harness.system.progress import Progress
 
 from .config import VerifyConfig
-from .journal import Check, Pick, measured
-from .loop import Loop, searching
-from .summary import summary
+from .journal import Check, Outcome, Pick, measured
+from .loop import Loop, searching, summary
 
-WORDS = {
-    **dict.fromkeys(("y", "yes", "correct", "true"), "correct"),
-    **dict.fromkeys(("n", "no", "wrong", "false"), "wrong"),
-    **dict.fromkeys(("e", "error"), "error"),
-    **dict.fromkeys(("s", "skip"), "skip"),
-}
+WORDS: dict[str, Outcome] = {"y": "correct", "yes": "correct", "true": "correct", "correct": "correct"}
+WORDS |= {"n": "wrong", "no": "wrong", "false": "wrong", "wrong": "wrong"}
+WORDS |= {"e": "error", "error": "error", "s": "skip", "skip": "skip"}
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 Row: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[Row], str | None]
@@ -52,13 +48,11 @@ def ask(
     with searching(config, progress) as loop:
         if config.answers:
             progress.say(f"{config.answers}: {_take(config.answers, loop)}")
-        rows = _given_out(loop)
-        while rows and read:
+        rows, goes_on = _given_out(loop), read is not None
+        while rows and read and goes_on:
             show(rows)
-            is_complete = all(_answered(loop, row, read) for row in rows)
+            goes_on = all(_answered(loop, row, read) for row in rows)
             rows = _given_out(loop)
-            if not is_complete:
-                break
         if config.sheet and rows:
             table = csv_table([{**row, "outcome": ""} for row in rows])
             write_atomically(config.sheet, table.encode("utf-8", "surrogatepass"))
@@ -66,29 +60,23 @@ def ask(
 
 
 def _given_out(loop: Loop) -> list[Row]:
-    """The picks that are out, of problems that are not done: those given out before, and new ones up to -k.
-
-    Each has problem_id, index, the response, and its name if it has one.
-    """
-    picks = [pick for pick in loop.journal.asked if not loop.searches[pick[0]].is_done]
+    """The picks that are out, of problems that are not done: those given out before, and new ones up to -k."""
+    picks = [pick for pick in loop.asked if not loop.searches[pick[0]].is_done]
     new: list[Pick] = []
     while len(picks) + len(new) < loop.config.k and (picked := loop.pick()):
         new.append((picked[0].id, picked[1]))
-    loop.journal.ask(new)
-    rows = []
-    for name, index in picks + new:
-        candidates = loop.searches[name].candidates
-        names = candidates.problem.meta.get("names", ())
-        row = {"problem_id": name, "index": index} | ({"name": names[index]} if any(names) else {})
-        rows.append(row | {"response": candidates.responses.texts[index]})
-    return rows
+    if new:
+        loop.journal.write({"asked": new})
+        loop.asked += new
+    out = [(loop.searches[name], index) for name, index in picks + new]
+    return [search.row(index) | {"response": search.candidates.responses.texts[index]} for search, index in out]
 
 
 def _answered(loop: Loop, row: Row, read: Read) -> bool:
     """Ask for the outcome of a pick, again where the answer is refused, and write it down; False to stop."""
     while (answer := read(row)) is not None:
         try:
-            loop.record([_check(row["problem_id"], row["index"], answer, loop.config)])
+            loop.record(_check(row["problem_id"], row["index"], answer, loop.config))
             return True
         except HarnessError as refusal:
             print(refusal, file=sys.stderr)
@@ -113,53 +101,44 @@ def _check(problem_id: str, index: int, answer: str, config: VerifyConfig) -> Ch
     raise HarnessError(f"verify: an outcome is {allowed}, got {answer.strip()!r:.40}{hint}")
 
 
-# Tables.
-
-
 def _take(path: Path, loop: Loop) -> str:
     """Record the new outcomes of a table, all or none, and say how many rows have one.
 
-    HarnessError for an outcome that nobody asked for, or a second one.
+    The table has commas, semicolons or tabs, and names in its first line. HarnessError for an outcome that nobody asked
+    for, or a second one.
     """
     seen: dict[Pick, Check] = {}
     still_open = 0
-    for where, row in _rows(path):
-        name, index = pick = _pick(row, loop, where)
-        if not (row.get("outcome") or "").strip():
-            still_open += 1
-            continue
-        try:
-            check = _check(name, index, row["outcome"], loop.config)
-        except HarnessError as refusal:
-            raise HarnessError(f"{where}: {str(refusal).removeprefix('verify: ')}") from None
-        if index not in loop.searches[name].taken:
-            raise HarnessError(f"{where}: response {index} of {name!r:.80} was never asked for: see to the index")
-        for other in (None if loop.config.correct else loop.searches[name].taken[index], seen.get(pick)):
-            if other and not _same(other, check):
-                way = "correct the table" if pick in seen else "--correct replaces it"
-                was = other.outcome if other.value is None else f"{other.value:g}"
-                raise HarnessError(f"{where}: response {index} of {name!r:.80} is recorded already, as {was}: {way}")
-        seen[pick] = check
-    known = [loop.searches[name].taken[index] for name, index in seen]
-    new = [check for check, was in zip(seen.values(), known, strict=True) if not was or not _same(was, check)]
-    loop.record(new)
-    before = f", {len(seen) - len(new):,} of them recorded before" if len(new) < len(seen) else ""
-    return f"{len(seen):,} outcomes{before}, {still_open:,} open"
-
-
-def _same(one: Check, other: Check) -> bool:
-    return (one.outcome, one.value) == (other.outcome, other.value)
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The rows of a table with commas, semicolons or tabs, by the names in its first line, and where each stands."""
     with opened(path, "answers") as file:
         first = file.readline()
         table = csv.DictReader(chain([first], file), delimiter=max(",;\t", key=first.count))
         if not {"index", "outcome"} <= set(table.fieldnames or ()):
             raise HarnessError(f"answers {path}: its first line must name the columns problem_id,index,outcome")
         for row in table:
-            yield f"answers {path}, line {table.line_num}", row
+            where = f"answers {path}, line {table.line_num}"
+            name, index = pick = _pick(row, loop, where)
+            if not (row.get("outcome") or "").strip():
+                still_open += 1
+                continue
+            try:
+                check = _check(name, index, row["outcome"], loop.config)
+            except HarnessError as refusal:
+                raise HarnessError(f"{where}: {str(refusal).removeprefix('verify: ')}") from None
+            taken = loop.searches[name].taken
+            if index not in taken:
+                raise HarnessError(f"{where}: response {index} of {name!r:.80} was never asked for: see to the index")
+            for other in (None if loop.config.correct else taken[index], seen.get(pick)):
+                if other not in (None, check):
+                    way = "correct the table" if pick in seen else "--correct replaces it"
+                    was = other.outcome if other.value is None else f"{other.value:g}"
+                    raise HarnessError(
+                        f"{where}: response {index} of {name!r:.80} is recorded already, as {was}: {way}"
+                    )
+            seen[pick] = check
+    new = [check for (name, index), check in seen.items() if loop.searches[name].taken[index] != check]
+    loop.record(*new)
+    before = f", {len(seen) - len(new):,} of them recorded before" if len(new) < len(seen) else ""
+    return f"{len(seen):,} outcomes{before}, {still_open:,} open"
 
 
 def _pick(row: Mapping[str, str], loop: Loop, where: str) -> Pick:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +25,13 @@ from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
 from harness.jobs.selection import Candidates, Held, Opened, opened_pools, selecting
 from harness.plugin_system.calls import picked
-from harness.pools.reading import file_digest
-from harness.records import Outcome, Pool
+from harness.pools.reading import Layouts, file_digest, read_pool
+from harness.records import Floats, Outcome, Pool
 from harness.system.json_text import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .config import VerifyConfig
-from .journal import FILES, POOL_FILE, Check, Journal
+from .journal import FILES, POOL_FILE, TOO_LATE, Check, Journal, Pick
 from .verifiers import Verifier, files_of
 
 SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
@@ -38,21 +40,29 @@ SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
 class Search:
     """The search in one problem's pool: what was picked, and what the selector picks next.
 
+    place   of the problem in the pool file
+    waits   for its turn; not once it is done or its budget used up
     taken   index -> its check, in the order picked; None while it is being verified
     failed  checks that ended in an error, of responses that are to be checked again or were: they count as calls
     """
 
-    def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, journal: Journal) -> None:
-        self.candidates, self.config, self.id = candidates, config, candidates.problem.id
-        self.taken: dict[int, Check | None] = {**journal.checks[self.id]}
-        self.failed = journal.failed[self.id]
+    def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, place: int) -> None:
+        self.config, self.candidates, self.id, self.place = config, candidates, candidates.problem.id, place
+        self.waits = True
+        self.taken: dict[int, Check | None] = {}
+        self.failed: list[Check] = []
         self._opened = opened
         self._pool: Pool | None = None
         self._order: Iterator[int] | None = None
 
+    def row(self, index: int, **more: Any) -> dict[str, Any]:
+        """A response as it is shown: problem_id, index, more, and its name if it has one."""
+        names = self.candidates.problem.meta.get("names", ())
+        return {"problem_id": self.id, "index": index, **more, **({"name": names[index]} if any(names) else {})}
+
     @property
     def calls(self) -> int:
-        """How many checks were made or are under way."""
+        """Checks that were made or are under way."""
         return len(self.failed) + sum(check is None or check.is_call for check in self.taken.values())
 
     @property
@@ -62,80 +72,99 @@ class Search:
 
     @property
     def successes(self) -> list[Check]:
-        """The checks that were successes, in the order verified."""
         return [check for check in self.checked if check.is_success(self.config.threshold)]
 
     @property
     def is_done(self) -> bool:
-        """Whether it has as many successes as are looked for."""
         return not self.config.top and len(self.successes) >= self.config.until
 
     @property
     def is_open(self) -> bool:
-        """Whether a further response is to be verified."""
-        most = self.config.budget_per_problem
-        is_used_up = most is not None and self.calls >= most
-        return not self.is_done and not is_used_up and len(self.taken) < len(self.candidates.responses)
+        n, most = len(self.candidates.responses), self.config.budget_per_problem
+        return not self.is_done and len(self.taken) < n and (most is None or self.calls < most)
 
     def next(self) -> int:
         """Take the index that the selector picks next."""
         selector, seed, problem = self._opened.selector, self.config.seed, self.candidates.problem
-        if self._pool is None:
-            self._pool = self._opened.pool(self.candidates)
+        self._pool = pool = self._pool or self._opened.pool(self.candidates)
         with selecting(self.config.selector, problem):
             if isinstance(selector, LearnsFromOutcomes):
                 outcomes = [Outcome(index, check.known if check else None) for index, check in self.taken.items()]
-                index = pick_after(selector, self._pool, outcomes, seed, problem)
+                index = pick_after(selector, pool, outcomes, seed, problem)
             else:
                 if self._order is None:
-                    self._order = picked(
-                        selector.rank(self._pool, ranking_rng(seed, problem, trial=0)), len(self._pool)
-                    )
+                    self._order = picked(selector.rank(pool, ranking_rng(seed, problem, trial=0)), len(pool))
                 index = next((index for index in self._order if index not in self.taken), -1)
                 if index < 0:
-                    raise HarnessError(f"the ranking ended after {len(self.taken)} of {len(self._pool)} responses")
+                    raise HarnessError(f"the ranking ended after {len(self.taken)} of {len(pool)} responses")
         self.taken[index] = None
         return index
 
 
 class Loop:
-    """The searches of all problems, and their journal."""
+    """The searches of all problems, and their journal.
+
+    asked  the picks that were given out and have no outcome yet, in order
+    row    how many errors are the last outcomes, with no other outcome between them
+    """
 
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
         self.config, self.journal, self.context = config, journal, opened.context
-        self.searches = {each.problem.id: Search(config, opened, each, journal) for each in opened.candidates}
-        for name, index in journal.asked:
+        searches = [Search(config, opened, each, place) for place, each in enumerate(opened.candidates)]
+        self.searches = {search.id: search for search in searches}
+        self.asked: list[Pick] = []
+        self.row = 0
+        for entry in journal.entries:
+            if isinstance(entry, Check):
+                self._note(entry)
+            else:
+                self.asked += entry
+        if config.retry_errors:  # the lines of errors stay in the file
+            self.row = 0
+            for search in searches:
+                errors = [check for check in search.checked if check.outcome == "error"]
+                search.failed += errors
+                for check in errors:
+                    del search.taken[check.index]
+        for name, index in self.asked:
             self.searches[name].taken.setdefault(index, None)
-        self.calls = sum(search.calls for search in self.searches.values())
-        self._turns = [(search.calls, place, search) for place, search in enumerate(self.searches.values())]
+        self.calls = sum(search.calls for search in searches)
+        self._turns = [(search.calls, search.place, search) for search in searches]
         heapq.heapify(self._turns)
-        self._closed: dict[str, int] = {}  # problem -> its place, once it is not open; a skip gives its call back
 
     def pick(self) -> tuple[Search, int] | None:
         """The next pick; None if every problem is done, or the budget used up."""
-        if self.config.budget is not None and self.calls >= self.config.budget:
-            return None
-        while self._turns:
-            _, place, search = heapq.heappop(self._turns)
-            if search.is_open:
+        while self._turns and (self.config.budget is None or self.calls < self.config.budget):
+            _, _, search = heapq.heappop(self._turns)
+            search.waits = search.is_open
+            if search.waits:
                 index = search.next()
                 self.calls += 1
-                heapq.heappush(self._turns, (search.calls, place, search))
+                heapq.heappush(self._turns, (search.calls, search.place, search))
                 return search, index
-            self._closed[search.id] = place
         return None
 
-    def record(self, checks: Sequence[Check]) -> None:
-        """Write outcomes into the journal and tell the searches."""
-        searches = {self.searches[check.problem_id] for check in checks}
-        before = sum(search.calls for search in searches)
-        self.journal.add(checks)
+    def record(self, *checks: Check) -> None:
+        """Write outcomes into the journal, and tell the searches."""
+        self.journal.write(*(check.line for check in checks))
         for check in checks:
             search = self.searches[check.problem_id]
-            search.taken[check.index] = check
-            if not check.is_call and search.id in self._closed:
-                heapq.heappush(self._turns, (search.calls, self._closed.pop(search.id), search))
-        self.calls += sum(search.calls for search in searches) - before
+            self.calls -= search.calls
+            self._note(check)
+            self.calls += search.calls
+            if not check.is_call and not search.waits:  # it gives its call back
+                heapq.heappush(self._turns, (search.calls, search.place, search))
+                search.waits = True
+
+    def _note(self, check: Check) -> None:
+        search = self.searches[check.problem_id]
+        before = search.taken.get(check.index)
+        if before and before.outcome == "error":
+            search.failed.append(before)
+            del search.taken[check.index]
+        search.taken[check.index] = check
+        self.row = self.row + 1 if check.outcome == "error" else 0
+        self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
 
 
 def verify(
@@ -179,7 +208,8 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
         if not isinstance(opened.selector, Ranker):
             raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
         sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-        with Journal(config.journal, _header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
+        header = _header(config, opened, (held and held.vectors) or {})
+        with Journal(config.journal, header, sizes, config.retry_errors) as journal:
             loop = Loop(config, journal, opened)
             if journal.remark:
                 progress.say(journal.remark)
@@ -191,23 +221,22 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
             yield loop
 
 
-def _header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object]:
+def _header(config: VerifyConfig, opened: Opened, vectors: Mapping[str, Any]) -> dict[str, object]:
     """What the outcomes of a journal belong to: responses, vectors, selector, verifier."""
     pools = hashlib.sha256()
     for each in opened.candidates:
         pools.update(canonical_json([each.problem.id, list(each.responses.texts)]).encode("utf-8", "surrogatepass"))
-    for name, array in (held.vectors or {}).items():
+    for name, array in vectors.items():
         if hasattr(array, "toarray"):  # scipy's sparse matrices
             entries = array.tocsr().sorted_indices().tocoo()
             array = [entries.row, entries.col, entries.data]
         pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
-    vectors = file_digest(config.embeddings) if config.embeddings and config.embeddings.is_file() else None
-    same = ("embedder", "model", "task", "selector", "seed", "dim", "centre")
+    given = config.embeddings
     return {
-        POOL_FILE: str(config.pool or config.embeddings or "") or None,
+        POOL_FILE: str(config.pool or given or "") or None,
         "pool": f"sha256:{pools.hexdigest()[:16]}",
-        "embeddings": vectors,
-        **{name: getattr(config, name) for name in same},
+        "embeddings": file_digest(given) if given and given.is_file() else None,
+        **{name: getattr(config, name) for name in ("embedder", "model", "task", "selector", "seed", "dim", "centre")},
         "verifier": config.verifier or "--ask",
         FILES: files_of(config.verifier or ""),
     }
@@ -218,7 +247,7 @@ def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Che
     ended = []
     for future in [future for future in running if future.done() and not future.exception()]:
         ended.append(future.result())
-        loop.record(ended[-1:])
+        loop.record(ended[-1])
         running.remove(future)
         stage.advance()
     return ended
@@ -226,9 +255,9 @@ def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Che
 
 def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
     """HarnessError if the last outcomes were all errors, and at a value without --threshold or --top."""
-    if loop.journal.row >= SUSPICIOUS:
+    if loop.row >= SUSPICIOUS:
         raise HarnessError(
-            f"verify: {loop.journal.row} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
+            f"verify: {loop.row} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
             "verifier, then --retry-errors checks them again"
         )
     for check in ended:
@@ -238,3 +267,119 @@ def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
                 f"{check.problem_id!r:.80}: say what counts as a success (--threshold 3), or look for the largest "
                 "(--top 5)"
             )
+
+
+# What was found.
+
+
+def summary(loop: Loop) -> dict[str, Any]:
+    """What `harness verify --json` prints: counts, why the loop ended, the hits, and what random would have needed.
+
+    errors     checks that ended in an error; failed: responses whose last check did
+    exhausted  the problems without enough successes whose responses all have an outcome; unsolved: the others
+    """
+    config, searches = loop.config, list(loop.searches.values())
+    checks = [check for search in searches for check in search.checked]
+    failed = [check for check in checks if check.outcome == "error"]
+    errors = failed + [check for search in searches for check in search.failed]
+    reasons = Counter(check.reason for check in errors).most_common(1)
+    calls = sum(check.is_call for check in checks) + len(errors) - len(failed)
+    solved = [search for search in searches if search.is_done]
+    unsolved = [] if config.top else [search for search in searches if not search.is_done]
+    exhausted = [search for search in unsolved if len(search.checked) == len(search.candidates.responses)]
+    return {
+        "problems": len(searches),
+        "solved": None if config.top else len(solved),
+        "calls": calls,
+        "errors": len(errors),
+        "failed": len(failed),
+        "commonest_error": reasons[0][0] if reasons else None,
+        "timeouts": sum(check.reason.startswith(TOO_LATE) for check in errors),
+        "skipped": sum(check.outcome == "skip" for check in checks),
+        "budget_used_up": config.budget is not None and calls >= config.budget,
+        "exhausted": [search.id for search in exhausted],
+        "unsolved": [search.id for search in unsolved if search not in exhausted],
+        "found": _found(loop),
+        "random": None if config.top else _random(loop, solved),
+    }
+
+
+def _found(loop: Loop) -> list[dict[str, Any]]:
+    """The successes by problem, in the order verified; with `top` the largest values, the largest first."""
+    top, rows = loop.config.top, []
+    for search in loop.searches.values():
+        for call, check in enumerate((check for check in search.checked if check.is_call), 1):
+            if (check.value is not None) if top else check.is_success(loop.config.threshold):
+                value = {} if check.value is None else {"value": check.value}
+                rows.append(search.row(check.index, call=call, **value))
+    return sorted(rows, key=lambda row: -row["value"])[:top] if top else rows
+
+
+# What random would have needed. A pool file that brings all verdicts (`correct`) tells it in closed form. Otherwise
+# only verified responses have verdicts, and a problem's number c of correct responses has two bounds: those seen, and
+# all but the wrong ones seen. A random order needs u (n + 1) / (c + 1) calls on average to the u-th success of n.
+
+
+def _random(loop: Loop, solved: Sequence[Search]) -> dict[str, Any] | None:
+    """What random would have needed: exact from the verdicts of the pool file, else bounds on the solved problems.
+
+    calls   until the same loop with a random order has solved as many; None if it cannot within --budget-per-problem
+    solved  with as many calls
+    differ  verified outcomes that the file's verdicts contradict, if there are any: nothing is said then
+    """
+    correct, config = _given_verdicts(loop), loop.config
+    if not correct or config.threshold is not None:
+        return _bounds(solved, config.until) if solved else None
+    checked = [check for search in loop.searches.values() for check in search.checked]
+    judged = [check for check in checked if check.outcome in ("correct", "wrong")]
+    differ = sum(correct[check.problem_id][check.index] != (check.outcome == "correct") for check in judged)
+    if differ:
+        return {"differ": differ}
+    pools = [(len(each), sum(each)) for each in correct.values()]
+    found, calls = random_turns(pools, config.until, config.budget_per_problem)
+    return {
+        "calls": float(np.interp(len(solved), found, calls)) if len(solved) <= found[-1] + 1e-9 else None,
+        "solved": float(np.interp(loop.calls, calls, found)),
+    }
+
+
+def _given_verdicts(loop: Loop) -> dict[str, Sequence[bool]]:
+    """Problem id -> the verdicts that the pool file brings; none unless it brings all."""
+    lines = {search.id: search.candidates.problem.meta.get("line") for search in loop.searches.values()}
+    if None in lines.values() or not loop.config.pool:  # in memory
+        return {}
+    records = read_pool(loop.config.pool, layouts=Layouts(loop.context.registry))
+    given = {record.problem_id: record.correct for record in records}
+    complete = {name: verdicts for name, line in lines.items() if (verdicts := given.get(str(line)))}
+    return complete if len(complete) == len(lines) else {}
+
+
+def random_turns(pools: Sequence[tuple[int, int]], until: int, most: int | None) -> tuple[Floats, Floats]:
+    """The problems solved and the calls made, as random's expectations, after 0, 1, 2, ... turns; (turns + 1,) each.
+
+    pools  (n, c) of each problem: responses, and correct ones among them
+    until  successes after which a problem is done
+    most   calls of one problem; None: all its responses
+    """
+    from scipy.stats import hypergeom
+
+    turns = np.arange(min(max(n for n, _ in pools), most or np.inf) + 1)
+    found, calls = np.zeros(len(turns)), np.zeros(len(turns))
+    for n, c in pools:
+        open_after = hypergeom.cdf(until - 1, n, c, np.minimum(turns, n))  # (turns + 1,)
+        found += 1 - open_after
+        calls[1:] += np.cumsum(np.where(turns[:-1] < n, open_after[:-1], 0))
+    return found, calls
+
+
+def _bounds(solved: Sequence[Search], until: int) -> dict[str, Any]:
+    """On the solved problems: the calls to their last success, and the least and most that random needs on average."""
+    calls, at_least, at_most = 0, 0.0, 0.0
+    for search in solved:
+        n, checks, seen = len(search.candidates.responses), search.checked, len(search.successes)
+        last = checks.index(search.successes[until - 1])
+        calls += sum(check.is_call for check in checks[: last + 1])
+        wrong = sum(check.known is not None for check in checks) - seen
+        at_least += until * (n + 1) / (n - wrong + 1)
+        at_most += until * (n + 1) / (seen + 1)
+    return {"calls_on_solved": calls, "at_least": at_least, "at_most": at_most}

@@ -12,7 +12,6 @@ read is an error.
 
 from __future__ import annotations
 
-import errno
 import re
 import shlex
 import tempfile
@@ -33,12 +32,11 @@ from harness.system.json_text import NotJSON, parsed
 from .config import VerifyConfig
 from .journal import TOO_LATE, Check, measured
 
+NAMES = ("response_file", "prompt_file", "problem_id", "index")
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
 SHELL = re.compile(r"[|<>;]|&&")
-OF_ONE_CHECK = (errno.E2BIG, errno.EINVAL)  # why a command cannot be started with this problem's id
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
-NAMES = ("response_file", "prompt_file", "problem_id", "index")
 
 Function: TypeAlias = Callable[[str, int, str], bool | float | None]
 Verifier: TypeAlias = Callable[[Candidates, int], Check]
@@ -52,28 +50,26 @@ def called(function: Function, config: VerifyConfig) -> AbstractContextManager[V
         try:
             with contained():
                 outcome = function(name, index, candidates.responses.texts[index])
-                value = None if outcome is None else float(outcome)
+                if outcome is None:
+                    return Check(name, index, "skip")
+                if isinstance(outcome, bool | np.bool_):
+                    return Check(name, index, "correct" if outcome else "wrong")
+                return measured(name, index, float(outcome), config.threshold)
         except Exception as failure:
             return Check(name, index, "error", reason=error_text(failure))
-        if value is None:
-            return Check(name, index, "skip")
-        if isinstance(outcome, bool | np.bool_):
-            return Check(name, index, "correct" if outcome else "wrong")
-        return measured(name, index, value, config.threshold)
 
     return nullcontext(verify_one)
 
 
-class CommandVerifier:
+class CommandVerifier(AbstractContextManager[Verifier]):
     """Checks responses by the config's command, as many at once as it has workers; use it in a `with` block."""
 
     def __init__(self, config: VerifyConfig) -> None:
-        self.config = config
+        self.config, self._wardens = config, Wardens()
         self.words = words_of(config.verifier or "")
         require_program(self.words, "verify: --verifier")
-        self._wardens = Wardens()
 
-    def __enter__(self) -> CommandVerifier:
+    def __enter__(self) -> Verifier:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -93,63 +89,58 @@ class CommandVerifier:
                     Path(path).write_bytes(text.encode("utf-8", "surrogatepass"))
                 words = [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
                 ended = warden.run(words, limit_s=self.config.timeout, grace_s=GRACE_S)
-                return self._check(problem.id, index, ended, values["response_file"])
         except Lost:
             if self._wardens.closed:
                 raise CancelledError from None
-            return Check(problem.id, index, "error", reason="the process that runs the command was killed")
+            outcome: Any = "the process that runs the command was killed"
         except OSError as failure:
-            if failure.errno not in OF_ONE_CHECK:
-                raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
-            return Check(problem.id, index, "error", reason=f"cannot be started: {failure.strerror}")
-
-    def _check(self, problem_id: str, index: int, ended: Ended, response_file: str) -> Check:
-        status, threshold = ended.status, self.config.threshold
-        if status == 1 and not failed_itself(ended.err, response_file):
-            return Check(problem_id, index, "wrong")
-        if status is None:
-            reason = f"{TOO_LATE} {self.config.timeout:g} s"
-        elif status != 0:
-            reason = f"ended by signal {-status}" if status < 0 else f"exit code {status}"
-            last = one_line(ended.err.rstrip().rpartition("\n")[2])[:200]
-            reason += f": {last}" if last else ""
+            raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
         else:
-            try:
-                value = _value(ended.out)
-            except HarnessError as failure:
-                return Check(problem_id, index, "error", reason=str(failure))
-            if value is not None:
-                return measured(problem_id, index, value, threshold)
-            if not self.config.takes_values:
-                return Check(problem_id, index, "correct")
-            option = "--top" if threshold is None else "--threshold"
-            reason = f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
-        return Check(problem_id, index, "error", reason=reason)
+            outcome = self._outcome(ended, values["response_file"])
+        if isinstance(outcome, float):
+            return measured(problem.id, index, outcome, self.config.threshold)
+        if outcome in ("correct", "wrong"):
+            return Check(problem.id, index, outcome)
+        return Check(problem.id, index, "error", reason=outcome)
 
-
-def _value(out: str) -> float | None:
-    """The number of a last line {"value": NUMBER}; None if there is none. HarnessError for JSON that cannot be read."""
-    try:
-        line: Any = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
-    except NotJSON:
-        return None
-    value = line.get("value") if isinstance(line, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    def _outcome(self, ended: Ended, response_file: str) -> Any:
+        """A measured value, "correct", "wrong", or the reason of an error."""
+        status = ended.status
+        if status is None:
+            return f"{TOO_LATE} {self.config.timeout:g} s"
+        if status == 1 and not failed_itself(ended.err, response_file):
+            return "wrong"
+        if status != 0:
+            last = one_line(ended.err.rstrip().rpartition("\n")[2])[:200]
+            reason = f"ended by signal {-status}" if status < 0 else f"exit code {status}"
+            return f"{reason}: {last}" if last else reason
+        try:
+            line: Any = parsed(ended.out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
+        except NotJSON:
+            line = None
+        except HarnessError as failure:
+            return str(failure)
+        value = line.get("value") if isinstance(line, dict) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if not self.config.takes_values:
+            return "correct"
+        option = "--top" if self.config.threshold is None else "--threshold"
+        return f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
 
 
 def words_of(command: str) -> list[str]:
     """The words of a verifier's command; HarnessError if it cannot be run for a response."""
+    used = PLACEHOLDER.findall(command)
     try:
         words = shlex.split(command)
     except ValueError as failure:
         raise HarnessError(f"verify: --verifier {command!r}: {failure}") from None
     if operator := SHELL.search(QUOTED.sub("", command)):
         raise HarnessError(f"verify: --verifier: no shell reads {operator[0]!r}: write sh -c '...', or quote it")
-    used = PLACEHOLDER.findall(command)
-    for name in used:
-        if name not in NAMES:
-            guess = did_you_mean(name, NAMES).replace("installed", "known")
-            raise HarnessError(f"verify: --verifier: nothing is put in for {{{name}}} {guess}")
+    for name in set(used) - set(NAMES):
+        guess = did_you_mean(name, NAMES).replace("installed", "known")
+        raise HarnessError(f"verify: --verifier: nothing is put in for {{{name}}} {guess}")
     if not used:
         raise HarnessError("verify: --verifier: say where the response goes, e.g. 'python check.py {response_file}'")
     return words

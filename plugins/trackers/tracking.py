@@ -67,7 +67,7 @@ class Tracked:
     def finish(self, failed: bool) -> None:
         """End the tracker's run, if `start` began one, and wait until all is written; wandb also records `failed`."""
         if self._run is not None:
-            self._end(failed)
+            self._module().finish(**self._ended(failed))  # also makes the module forget the run: it ends once
 
     def _module(self) -> Any:
         return importlib.import_module(self._library)
@@ -75,8 +75,8 @@ class Tracked:
     def _options(self) -> dict[str, Any]:
         return {}
 
-    def _end(self, failed: bool) -> None:
-        self._module().finish()  # also makes the module forget the run, else it would be finished again at exit
+    def _ended(self, failed: bool) -> dict[str, Any]:
+        return {}
 
 
 @dataclass
@@ -96,8 +96,8 @@ class Wandb(Tracked):
         settings = self._module().Settings(console="off", silent=True)
         return {"entity": self.entity, "mode": self.mode, "dir": self.dir, "settings": settings}
 
-    def _end(self, failed: bool) -> None:
-        self._module().finish(exit_code=int(failed))
+    def _ended(self, failed: bool) -> dict[str, Any]:
+        return {"exit_code": int(failed)}
 
 
 @dataclass

@@ -105,7 +105,7 @@ def test_it_conforms(engine):
         with contextlib.suppress(unittest.SkipTest):
             check(engine)
             applied += 1
-    assert applied >= 11
+    assert applied >= 7
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -22,7 +22,7 @@ class Stateful(Letters):
     state = "first"
 
 
-@broken("embedder", "one-row-a-text")
+@broken("embedder", "contract")
 class Distinct(Letters):
     """Returns a row for each distinct text."""
 
@@ -30,7 +30,7 @@ class Distinct(Letters):
         return super().embed(problem, list(dict.fromkeys(texts)))
 
 
-@broken("embedder", "finite")
+@broken("embedder", "contract")
 class Normed(Letters):
     """Divides by the length of a vector, also where it is 0."""
 
@@ -40,7 +40,7 @@ class Normed(Letters):
             return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@broken("embedder", "repeatable")
+@broken("embedder", "contract")
 class Noisy(Letters):
     """Adds noise."""
 
@@ -119,14 +119,6 @@ class Unsaid(Letters):
         pass
 
 
-@broken("embedder", "picklable")
-class Loaded(Letters):
-    """Holds an open generator, as a loaded model may."""
-
-    def __init__(self):
-        object.__setattr__(self, "stream", (n for n in range(3)))
-
-
 # Engines
 
 
@@ -175,7 +167,7 @@ class Bright(SoundEngine):
         return [replace(made, logprobs=np.exp(made.logprobs)) for made in super().sample(request)]
 
 
-@broken("engine", "same-seeds-same-responses")
+@broken("engine", "rows-of-their-own")
 class Seedless(SoundEngine):
     """Ignores the seeds."""
 
@@ -195,7 +187,7 @@ class OneStream(SoundEngine):
         return super().sample(replace(request, seeds=[base + j for j in range(len(request.seeds))]))
 
 
-@broken("engine", "rows-differ")
+@broken("engine", "rows-of-their-own")
 class Monotonous(SoundEngine):
     """Gives every row the first row's words."""
 
@@ -211,7 +203,7 @@ class Monotonous(SoundEngine):
         ]
 
 
-@broken("engine", "rows-differ")
+@broken("engine", "rows-of-their-own")
 class OneSeed(SoundEngine):
     """Draws the same rows for every problem."""
 
@@ -219,7 +211,7 @@ class OneSeed(SoundEngine):
         return super().sample(replace(request, seeds=[0] * len(request.seeds)))
 
 
-@broken("engine", "state-shapes")
+@broken("engine", "hidden-states")
 class Disturbed(SoundEngine):
     """Draws other rows when states are asked for."""
 
@@ -227,7 +219,7 @@ class Disturbed(SoundEngine):
         return super().sample(replace(request, seeds=[seed + bool(request.states) for seed in request.seeds]))
 
 
-@broken("engine", "state-shapes")
+@broken("engine", "hidden-states")
 class Double(SoundEngine):
     """Gives float64 states."""
 
@@ -235,7 +227,7 @@ class Double(SoundEngine):
         return super()._pooled(responses).astype(np.float64)
 
 
-@broken("engine", "encode-equals-sample")
+@broken("engine", "hidden-states")
 class Forgetful(SoundEngine):
     """Encodes without the end-of-sequence token."""
 
@@ -243,7 +235,7 @@ class Forgetful(SoundEngine):
         return {"mean": self._pooled(responses) * 0.9}
 
 
-@broken("engine", "too-long-refused")
+@broken("engine", "refuses-what-it-cannot")
 class Boundless(SoundEngine):
     """Takes any length."""
 
@@ -251,7 +243,7 @@ class Boundless(SoundEngine):
         pass
 
 
-@broken("engine", "steering-refused")
+@broken("engine", "refuses-what-it-cannot")
 class Obliging(SoundEngine):
     """Takes a sampler that steers, and samples as ever."""
 
@@ -267,7 +259,7 @@ class Silent(SoundEngine):
         return super().sample(replace(request, report=lambda rows: None))
 
 
-@broken("engine", "finished-prompts-told")
+@broken("engine", "progress-reported")
 class Hasty(SoundEngine):
     """Says that the first two responses were all."""
 

@@ -108,7 +108,7 @@ class Absolute(SoundOnVectors):
 # Selectors: cost and workers
 
 
-@broken("selector", "time-budget")
+@broken("selector", "budget")
 class Sleepy(Sound):
     """Takes 3 ms a pick in large pools."""
 
@@ -118,7 +118,7 @@ class Sleepy(Sound):
             yield pick
 
 
-@broken("selector", "memory-budget")
+@broken("selector", "budget")
 class AllPairs(SoundOnVectors):
     """Makes an array of (n, n, d)."""
 
@@ -127,7 +127,7 @@ class AllPairs(SoundOnVectors):
         return ((h[:, None] - h[None]) ** 2).sum(axis=(1, 2))
 
 
-@broken("selector", "memory-budget")
+@broken("selector", "budget")
 class Leaking(Sound):
     """Keeps a matrix of each large pool for ever."""
 
@@ -161,14 +161,6 @@ class Untyped(Sound):
     """A parameter comes back as text."""
 
     rate: str = 0.5
-
-
-@broken("selector", "picklable")
-class Closure(Sound):
-    """Holds a lambda."""
-
-    def __init__(self):
-        self.key = lambda index: index
 
 
 @broken("selector", "same-in-another-process")

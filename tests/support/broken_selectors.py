@@ -38,7 +38,7 @@ class OffByOne(Sound):
         yield from (int(order[i + 1]) for i in range(len(pool)))
 
 
-@broken("selector", "valid-indices")
+@broken("selector", "complete")
 class OneBased(Sound):
     """Counts from 1."""
 
@@ -46,7 +46,7 @@ class OneBased(Sound):
         yield from (rng.permutation(len(pool)) + 1).tolist()
 
 
-@broken("selector", "valid-indices")
+@broken("selector", "complete")
 class FromTheEnd(Sound):
     """Counts from the end."""
 
@@ -54,7 +54,7 @@ class FromTheEnd(Sound):
         yield from (rng.permutation(len(pool)) - len(pool)).tolist()
 
 
-@broken("selector", "valid-indices")
+@broken("selector", "complete")
 class Floats(Sound):
     """Yields floats."""
 
@@ -62,7 +62,7 @@ class Floats(Sound):
         yield from rng.permutation(len(pool)).astype(float)
 
 
-@broken("selector", "valid-indices")
+@broken("selector", "complete")
 class WithReplacement(Sound):
     """Draws with replacement."""
 
@@ -88,7 +88,7 @@ class OneMore:
         return rng.permutation(len(pool))[: k + 1]
 
 
-@broken("selector", "valid-indices")
+@broken("selector", "complete")
 class Mask(Sound):
     """Yields a mask of the pool where indices are wanted."""
 
@@ -107,7 +107,7 @@ class Entropy(Sound):
         yield from np.random.default_rng().permutation(len(pool)).tolist()
 
 
-@broken("selector", "own-rng-only")
+@broken("selector", "same-rng-same-order")
 class Borrowed(Sound):
     """Takes its seed from the process's generator, which it leaves alone."""
 
@@ -115,7 +115,7 @@ class Borrowed(Sound):
         yield from np.random.default_rng(random.getstate()[1][5]).permutation(len(pool)).tolist()
 
 
-@broken("selector", "global-rngs-untouched")
+@broken("selector", "same-rng-same-order")
 class Reseeding(Sound):
     """Seeds numpy's global generator from its rng, and draws from that."""
 
@@ -124,7 +124,7 @@ class Reseeding(Sound):
         yield from np.random.permutation(len(pool)).tolist()
 
 
-@broken("selector", "prefix-consistent")
+@broken("selector", "independent-rankings")
 class Resuming(Sound):
     """Goes on with a ranking that was left."""
 
@@ -213,7 +213,7 @@ class Peeking(Sound):
         yield from sorted(order, key=lambda i: not frame.f_locals["is_correct"][i]) if frame else order
 
 
-@broken("selector", "keeps-no-pool")
+@broken("selector", "leaves-no-trace")
 class Hoarding(Sound):
     """Remembers what it ranked."""
 
@@ -222,7 +222,7 @@ class Hoarding(Sound):
         yield from rng.permutation(len(pool)).tolist()
 
 
-@broken("selector", "keeps-no-pool")
+@broken("selector", "leaves-no-trace")
 @dataclass
 class Annealing:
     """Changes its own parameter."""
@@ -235,7 +235,7 @@ class Annealing:
         yield from rng.permutation(len(pool)).tolist()
 
 
-@broken("selector", "inputs-unchanged")
+@broken("selector", "leaves-no-trace")
 class InPlace(SoundOnVectors):
     """Scales the vectors where they lie, by way of the array that they are a view of."""
 
@@ -244,7 +244,7 @@ class InPlace(SoundOnVectors):
         pool.embeddings.base[...] *= 2
 
 
-@broken("selector", "inputs-unchanged")
+@broken("selector", "leaves-no-trace")
 class Unlocking(SoundOnVectors):
     """Makes the vectors writeable."""
 
@@ -253,14 +253,14 @@ class Unlocking(SoundOnVectors):
         pool.embeddings.flags.writeable = True
 
 
-@broken("selector", "needs-what-it-says")
+@broken("selector", "reads-what-it-says")
 class Undeclared(SoundOnVectors):
     """Reads vectors and does not say so."""
 
     needs = ()
 
 
-@broken("selector", "needs-what-it-says")
+@broken("selector", "reads-what-it-says")
 class UndeclaredScore(Sound):
     """Reads a score and does not say so."""
 
@@ -279,17 +279,7 @@ class Misread(Sound):
         yield from sorted(order, key=lambda i: pool.answers[i] is None)
 
 
-@broken("selector", "many-as-one-by-one")
-class OneStreamForAll(Sound):
-    """Ranks many pools at once, all of them by the first trial's rng."""
-
-    many = 4
-
-    def rank_many(self, pools, rngs):
-        return [[self.rank(pool, trials[0]) for _ in trials] for pool, trials in zip(pools, rngs, strict=True)]
-
-
-@broken("selector", "picks-after-outcomes")
+@broken("selector", "abilities")
 class Insisting(Sound):
     """Takes the best outcome again."""
 
@@ -297,7 +287,7 @@ class Insisting(Sound):
         return max(outcomes, key=lambda outcome: outcome.value or 0).index if outcomes else 0
 
 
-@broken("selector", "picks-after-outcomes")
+@broken("selector", "abilities")
 class Wavering(Sound):
     """Picks by a seed of its own after an outcome."""
 
@@ -305,7 +295,7 @@ class Wavering(Sound):
         return int(np.random.default_rng().choice(np.arange(len(outcomes), len(pool))))
 
 
-@broken("selector", "rest-after-verified")
+@broken("selector", "abilities")
 class Drifting(Sound):
     """Goes on from what was verified by a seed of its own."""
 
@@ -313,7 +303,7 @@ class Drifting(Sound):
         yield from np.random.default_rng().permutation(np.setdiff1d(np.arange(len(pool)), verified)).tolist()
 
 
-@broken("selector", "rest-after-verified")
+@broken("selector", "abilities")
 class Reoffering(Sound):
     """Offers again what is verified."""
 

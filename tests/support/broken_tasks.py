@@ -22,7 +22,7 @@ class Lamps(Colours):
         return response.split()[-1] if response.strip() else None
 
 
-@broken("task", "unique-ids")
+@broken("task", "same-problems-again")
 class SameId(Lamps):
     """Numbers within groups."""
 
@@ -57,7 +57,7 @@ class Unjudged(Lamps):
         return Rule()
 
 
-@broken("task", "chat-messages")
+@broken("task", "prompts")
 class Bare(Lamps):
     """Gives the prompt and no chat."""
 
@@ -68,7 +68,7 @@ class Bare(Lamps):
         return problem.prompt
 
 
-@broken("task", "plain-text")
+@broken("task", "prompts")
 class Blank(Lamps):
     """Has nothing to say to base models."""
 
@@ -98,7 +98,7 @@ class Excusing(Lamps):
         return super().verify(problem, response)
 
 
-@broken("task", "hostile-responses", "reference-is-correct")
+@broken("task", "hostile-responses")
 class Lenient(Lamps):
     """Finds everything correct."""
 
@@ -177,7 +177,7 @@ class Ending(Lamps):
         return f"{finish} {response}"
 
 
-@broken("task", "contract")
+@broken("task", "hostile-responses")
 class Deaf(Ending):
     """Says that it reads how responses ended, and does not take it."""
 
@@ -214,7 +214,7 @@ class Careless(Sampler):
         pass
 
 
-@broken("sampler", "within-ranges", "out-of-range-refused")
+@broken("sampler", "contract")
 @dataclass(frozen=True)
 class Percent(Careless):
     """Has its top_p in percent."""
@@ -240,7 +240,7 @@ class Endless(Sampler):
         Sampler(min(self.temperature, 100.0), self.top_p, self.min_p, self.top_k)
 
 
-@broken("sampler", "fixed")
+@broken("sampler", "contract")
 @dataclass
 class Loose:
     """Can be changed after it is built."""

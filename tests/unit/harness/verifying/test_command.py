@@ -198,9 +198,3 @@ def test_a_journal_that_cannot_grow_keeps_whole_lines_and_goes_on_when_it_can(tm
     assert (tmp_path / "verify.jsonl").read_bytes().endswith(b"}\n")
     outcomes, err = verified(tmp_path, ["x"] * 20, *options)
     assert sorted(each[1] for each in outcomes) == list(range(20)), err
-
-
-@pytest.mark.parametrize("problem_id", ["null \0 byte", "long" * 50_000])
-def test_an_id_that_no_command_line_can_hold_is_an_error_of_that_check(tmp_path, problem_id):
-    (check,) = checks(tmp_path, ["x"], problem_id, verifier="true {problem_id}")
-    assert (check.outcome, check.reason.partition(":")[0]) == ("error", "cannot be started")

@@ -19,9 +19,9 @@ def path(tmp_path):
     """A journal with three outcomes and two picks that are out."""
     path = tmp_path / "verify.jsonl"
     with Journal(path, {"selector": "repexp"}, SIZES) as journal:
-        journal.ask([("a", 1), ("b", 1), ("b", 0)])
+        journal.write({"asked": [("a", 1), ("b", 1)]})
         for check in CHECKS:
-            journal.add([check])
+            journal.write(check.line)
     return path
 
 
@@ -32,12 +32,8 @@ def opened(path, **header):
 
 def test_what_is_written_is_read_again(path):
     journal = opened(path)
-    assert [check for checks in journal.checks.values() for check in checks.values()] == [
-        CHECKS[0],
-        CHECKS[2],
-        CHECKS[1],
-    ]
-    assert (journal.asked, journal.remark) == ([("a", 1), ("b", 1)], "")
+    assert journal.entries == [[("a", 1), ("b", 1)], *CHECKS]
+    assert journal.remark == ""
 
 
 def test_a_last_line_cut_at_any_byte_is_cut_away_and_the_rest_kept(path):
@@ -47,18 +43,18 @@ def test_a_last_line_cut_at_any_byte_is_cut_away_and_the_rest_kept(path):
         path.write_bytes(whole[:cut])
         journal = opened(path)
         assert "cut away" in journal.remark
-        assert len(journal.checks["a"]) == 1
+        assert journal.entries[1:] == CHECKS[:2]
         assert path.read_bytes() == b"".join(lines[:-1])
     path.write_bytes(lines[0][:10])
-    assert opened(path).checks == {"a": {}, "b": {}}
+    assert opened(path).entries == []
     assert path.read_bytes() == lines[0]
 
 
 def test_an_outcome_after_a_recovered_line_is_on_a_line_of_its_own(path):
     path.write_bytes(path.read_bytes()[:-5])
     with Journal(path, {"selector": "repexp"}, SIZES) as journal:
-        journal.add([CHECKS[2]])
-    assert [json.loads(line) for line in path.read_text().splitlines()][-1] == CHECKS[2].to_json()
+        journal.write(CHECKS[2].line)
+    assert [json.loads(line) for line in path.read_text().splitlines()][-1] == CHECKS[2].line
 
 
 def test_files_that_are_no_journal_of_this_loop_are_refused(path):
@@ -66,8 +62,11 @@ def test_files_that_are_no_journal_of_this_loop_are_refused(path):
     cases = {
         "line 3: not JSON": [*lines[:2], "{]\n", *lines[3:]],
         "line 2: ['a', 3] is no response of the pool": [lines[0], '{"asked": [["a", 3]]}\n'],
-        "line 2: ('c', 0) is no response": [lines[0], '{"problem_id": "c", "index": 0, "outcome": "wrong"}\n'],
-        "line 2: no outcome": [lines[0], '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n'],
+        "line 2: ['c', 0] is no response": [lines[0], '{"problem_id": "c", "index": 0, "outcome": "wrong"}\n'],
+        "line 2: 'outcome': Input should be 'correct', 'wrong', ": [
+            lines[0],
+            '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n',
+        ],
         "is no journal": ['{"problem_id": "a", "responses": []}\n'],
         "is of another version (2, now 1)": [lines[0].replace('"version": 1', '"version": 2')],
     }
@@ -106,7 +105,7 @@ def test_a_changed_file_of_the_verifier_is_refused_unless_errors_are_checked_aga
 
 
 def test_a_journal_of_an_older_version_has_no_files_and_opens(path):
-    assert len(opened(path, verifier_files={"v.py": "sha256:0"}).checks["a"]) == 2
+    assert len(opened(path, verifier_files={"v.py": "sha256:0"}).entries) == 4
 
 
 def test_a_second_process_on_the_journal_is_refused(path):

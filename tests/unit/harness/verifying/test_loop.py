@@ -10,7 +10,7 @@ from support.verifying import outcomes_in
 
 import harness as package
 from harness.records import Outcome
-from harness.verifying.summary import summary
+from harness.verifying.loop import summary
 
 T, F = True, False
 

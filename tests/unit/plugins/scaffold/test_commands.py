@@ -10,7 +10,7 @@ from support.paths import ROOT
 from support.processes import run_to_end
 from support.refusals import error_line, refusal_of
 
-from harness_plugins.scaffold.new_package import new_package
+from harness_plugins.scaffold.commands import new_package
 
 KINDS = ("selector", "task", "embedder", "sampler")
 LONG = "a-name-of-exactly-32-characters2"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.searches import config_of, pool_in, verified
 
-from harness.verifying.summary import random_turns, summary
+from harness.verifying.loop import random_turns, summary
 
 T, F = True, False
 
