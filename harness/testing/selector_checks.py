@@ -170,7 +170,7 @@ def reads_what_it_says(selector: Any) -> None:
         expect(got == expected, f"its order changes with the {name}, which it does not say it reads")
 
 
-@check("selector", "see Selector and LearnsFromOutcomes in harness.contracts")
+@check("selector", "see Ranker and LearnsFromOutcomes in harness.contracts")
 def abilities(selector: Any) -> None:
     """Where it has `rank_after` or `pick_after`, they do what is promised, the same for equal rngs."""
     pool = examples.pool()

@@ -41,14 +41,14 @@ class Search:
     """The search in one problem's pool: what was picked, and what the selector picks next.
 
     place   of the problem in the pool file
-    waits   for its turn; not once it is done or its budget used up
+    turn    its calls when it began to wait for its turn; -1: it does not, since it is done or its budget used up
     taken   index -> its check, in the order picked; None while it is being verified
     failed  checks that ended in an error, of responses that are to be checked again or were: they count as calls
     """
 
     def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, place: int) -> None:
         self.config, self.candidates, self.id, self.place = config, candidates, candidates.problem.id, place
-        self.waits = True
+        self.turn = -1
         self.taken: dict[int, Check | None] = {}
         self.failed: list[Check] = []
         self._opened = opened
@@ -129,20 +129,29 @@ class Loop:
         for name, index in self.asked:
             self.searches[name].taken.setdefault(index, None)
         self.calls = sum(search.calls for search in searches)
-        self._turns = [(search.calls, search.place, search) for search in searches]
-        heapq.heapify(self._turns)
+        self._turns: list[tuple[int, int, Search]] = []
+        for search in searches:
+            self._wait(search)
 
     def pick(self) -> tuple[Search, int] | None:
         """The next pick; None if every problem is done, or the budget used up."""
         while self._turns and (self.config.budget is None or self.calls < self.config.budget):
-            _, _, search = heapq.heappop(self._turns)
-            search.waits = search.is_open
-            if search.waits:
+            turn, _, search = heapq.heappop(self._turns)
+            if turn != search.turn:
+                continue  # it waits at another place
+            search.turn = -1
+            if search.is_open:
                 index = search.next()
                 self.calls += 1
-                heapq.heappush(self._turns, (search.calls, search.place, search))
+                self._wait(search)
                 return search, index
         return None
+
+    def _wait(self, search: Search) -> None:
+        """Problems of fewer calls come first; of one that waits already the new place counts."""
+        if search.turn != search.calls:
+            search.turn = search.calls
+            heapq.heappush(self._turns, (search.turn, search.place, search))
 
     def record(self, *checks: Check) -> None:
         """Write outcomes into the journal, and tell the searches."""
@@ -152,9 +161,8 @@ class Loop:
             self.calls -= search.calls
             self._note(check)
             self.calls += search.calls
-            if not check.is_call and not search.waits:  # it gives its call back
-                heapq.heappush(self._turns, (search.calls, search.place, search))
-                search.waits = True
+            if not check.is_call:  # it gives its call back
+                self._wait(search)
 
     def _note(self, check: Check) -> None:
         search = self.searches[check.problem_id]
