@@ -32,8 +32,7 @@ from harness.plugin_system.registry import is_own
 from harness.plugin_system.session_selectors import registered
 from harness.pools.given import is_table
 from harness.results import cells, leaderboard
-from harness.results.columns import html_table
-from harness.results.rows import Row
+from harness.results.rows import Row, html_table
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
 from harness.verifying import loop, summary

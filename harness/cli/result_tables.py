@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.columns import (
+from harness.results.rows import (
     TERMINAL,
     Column,
+    Row,
     answer_remarks,
     chance,
     columns,
@@ -17,7 +18,6 @@ from harness.results.columns import (
     remarks,
     verdict_remarks,
 )
-from harness.results.rows import Row
 from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 TRUST = {
+    "nominal": "nominal",
     "rough": "rough, one problem has more than 3 % of the expected calls (docs/statistics.md)",
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
@@ -38,8 +39,9 @@ def results(rows: Sequence[Row], store: Path) -> None:
     if not rows:
         return
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
-    for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
-        explained.append(f"intervals: {TRUST[trust]}.")
+    explained += [
+        f"intervals: {TRUST[trust]}." for trust in dict.fromkeys(row.trust for row in rows) if trust != "nominal"
+    ]
     explained += remarks(rows)
     if not any(row.solvable for row in rows):
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
@@ -95,7 +97,7 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     for board in boards:
         if board.rows:
             legend |= dict.fromkeys(column.legend for column in of_one_pool(board.rows) if column.legend)
-            put("\n".join([f"intervals: {TRUST.get(board.rows[0].trust, board.rows[0].trust)}.", *remarks(board.rows)]))
+            put("\n".join([f"intervals: {TRUST[board.rows[0].trust]}.", *remarks(board.rows)]))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
     for line in legend:
@@ -131,8 +133,8 @@ def across(lines: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _interval(ends: Sequence[float] | None) -> str:
-    return "[-]" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+def _interval(ends: Sequence[float | None] | None, digits: str = ".2f") -> str:
+    return f"[{', '.join('...' if end is None else f'{end:{digits}}' for end in ends) if ends else '-'}]"
 
 
 def comparison(value: Mapping[str, Any]) -> None:
@@ -155,8 +157,7 @@ def comparison(value: Mapping[str, Any]) -> None:
     if value["seeds_left_out"]:
         left_out += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
     left_out += "" if value["same_pool"] else "; the pools differ"
-    ends = sorted(scale * end for end in value["difference_ci"] or ())
-    interval = f"[{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else "[-]"
+    interval = _interval(sorted(scale * end for end in value["difference_ci"] or ()), "+.2f")
     reads = "below 0 the first needs fewer" if budget is None else "points; above 0 the first hits more"
     more, less = ("needs fewer", "needs more") if budget is None else ("hits more", "hits less")
     lines = [
@@ -171,9 +172,14 @@ def comparison(value: Mapping[str, Any]) -> None:
     if value["first"]["trust"] != "nominal":
         lines.append(f"intervals: {TRUST[value['first']['trust']]}")
     put("\n".join([*lines, "calls for the pass@k that the second has at k; above 1 the first needs fewer"]))
+    rows = []
     shown = value["efficiency"][-BUDGETS:]
+    for at in shown:
+        calls = ("never" if at["pass_at_k"] else "-", "-")
+        if at["times"] is not None:
+            calls = (f"{at['calls']:.1f}", f"{at['times']:.2f} {_interval(at['times_ci'])}")
+        rows.append((str(at["k"]), f"{100 * at['pass_at_k']:.1f}", str(at["calls_behind"]), *calls))
     heads = ("k", "pass@k %", "second", "first", "times fewer [95 %]")
-    rows = [(str(at["k"]), f"{100 * at['pass_at_k']:.1f}", str(at["calls_behind"]), *_times_fewer(at)) for at in shown]
     put(word_table([Heading(head, right=True) for head in heads], rows, console().width)[0])
     if largest := value["largest_efficiency"]:
         put(f"largest factor: {largest['times']:.2f}, at k = {largest['k']}")
@@ -188,24 +194,17 @@ def _differing(problems: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(problems)} problems" + (f": {', '.join(shown)}" if shown else "")
 
 
-def _times_fewer(at: Mapping[str, Any]) -> tuple[str, str]:
-    """The calls of the first, and the factor with its interval; an open end is "..."."""
-    if at["times"] is None:
-        return ("never", "-") if at["pass_at_k"] else ("-", "-")
-    ends = ", ".join("..." if end is None else f"{end:.2f}" for end in at["times_ci"] or ())
-    return f"{at['calls']:.1f}", f"{at['times']:.2f} [{ends or '-'}]"
-
-
 def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print runs that stopped at the first correct response: share solved and restricted mean, with standard errors."""
     for row in rows:
         names = (row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")
         put(" · ".join(names))
-        shares = [(k, "-", "-") for k in row["share_solved"]]
-        for place, (k, share) in enumerate(row["share_solved"].items()):
+        shares = []
+        for k, share in row["share_solved"].items():
+            shares.append((k, "-", "-"))
             if share is not None:
                 solved = f"{100 * share:.1f} ± {100 * row['share_solved_se'][k]:.1f} %"
-                shares[place] = (k, solved, f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}")
+                shares[-1] = (k, solved, f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}")
         heads = ("budget k", "solved within k", "restricted mean at k")
         put(word_table([Heading(head, right=True) for head in heads], shares, console().width)[0])
         counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"

@@ -1,4 +1,4 @@
-"""Rows: all values that a table shows for one selector on one pool, or on the pools of several seeds.
+"""Rows: all values that a table shows for one selector on one pool, or on the pools of several seeds; their texts.
 
 `row` computes that of a cell. Cells that differ only in their seeds are one row (`rows_of`, `row_of`): seeds and trials
 are averaged inside a problem first. Such cells have equal labels except for the seed, the same problems, and equal
@@ -8,13 +8,17 @@ pools.
 
 `harness run --json` and leaderboard.json hold `to_json` of rows; docs/schemas/row.json is its schema.
 docs/statistics.md explains each metric and how far its interval can be trusted.
+
+Below them stands one list of columns, which the terminal, notebooks and leaderboard.md show in different styles, and
+the remarks below a table.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,8 +33,13 @@ from .cells import Cell
 
 Interval = Sequence[float] | None  # its two ends
 ByBudget = Mapping[str, float | None]  # a budget, as text -> the value at this budget
+Keyed = tuple[str, Cell]
 
 FALLBACK = "fallback"  # the route of verdicts on answers that were not stated as asked
+SEEDS = ("seed", "projection_seed")
+HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
+WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
+BUDGETS = ("1", "4", "16", "64", "256")  # of the tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,21 +84,21 @@ class Row:
     solvable: int
     errors: int
     flagged: bool
-    samples_to_correct: float | None
-    samples_to_correct_solvable: float | None
-    improvement: float | None
-    improvement_ci: Interval
-    improvement_solvable: float | None
-    improvement_solvable_ci: Interval
-    win: float | None
-    tie: float | None
-    loss: float | None
-    p_random: float | None
-    k95: int | None
-    calls_saved: int | None
-    restricted_mean: ByBudget
-    restricted_improvement: ByBudget
-    restricted_improvement_ci: Mapping[str, Interval]
+    samples_to_correct: float | None = None
+    samples_to_correct_solvable: float | None = None
+    improvement: float | None = None
+    improvement_ci: Interval = None
+    improvement_solvable: float | None = None
+    improvement_solvable_ci: Interval = None
+    win: float | None = None
+    tie: float | None = None
+    loss: float | None = None
+    p_random: float | None = None
+    k95: int | None = None
+    calls_saved: int | None = None
+    restricted_mean: ByBudget = field(default_factory=dict)
+    restricted_improvement: ByBudget = field(default_factory=dict)
+    restricted_improvement_ci: Mapping[str, Interval] = field(default_factory=dict)
     samples_to_correct_random: float | None
     samples_to_correct_random_solvable: float | None
     pass_at_k_random: ByBudget
@@ -100,10 +109,10 @@ class Row:
     gain_at_k: ByBudget
     gain_at_k_ci: Mapping[str, Interval]
     budget: int | None
-    p_budget: float | None
-    win_budget: float | None
-    tie_budget: float | None
-    loss_budget: float | None
+    p_budget: float | None = None
+    win_budget: float | None = None
+    tie_budget: float | None = None
+    loss_budget: float | None = None
     samples_to_correct_oracle: float | None
     pass_at_k_oracle: ByBudget
     samples_to_correct_anti_oracle: float | None
@@ -149,43 +158,7 @@ def with_q(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, q_random=q) for row, q in zip(rows, qs, strict=True)]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Random selection in closed form, or an oracle, which knows the verdicts, on a row's pools.
-
-    k95 of an oracle is None.
-    """
-
-    label: str
-    samples_to_correct: float
-    improvement: float
-    pass_at_k: ByBudget
-    k95: int | None = None
-
-
-def references(row: Row) -> list[Reference]:
-    """The first lines of every table: random selection, oracle, anti-oracle."""
-    random, best, worst = (
-        row.samples_to_correct_random,
-        row.samples_to_correct_oracle,
-        row.samples_to_correct_anti_oracle,
-    )
-    assert random is not None
-    assert best is not None
-    assert worst is not None
-    return [
-        Reference("random (exact)", random, 1.0, row.pass_at_k_random, row.k95_random),
-        Reference("oracle", best, random / best, row.pass_at_k_oracle),
-        Reference("anti-oracle", worst, random / worst, row.pass_at_k_anti_oracle),
-    ]
-
-
 # From cells to rows.
-
-SEEDS = ("seed", "projection_seed")
-HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
-
-Keyed = tuple[str, Cell]
 
 
 def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
@@ -206,9 +179,8 @@ def row_of(group: Sequence[Keyed]) -> Row:
         for name, values in each["conditions"].items():
             conditions.setdefault(name, set()).update(values)
     disputed = [entry["disputed"] for entry in entries if entry["disputed"] is not None]
-    labels = {**cell["labels"], "seed": cell["labels"]["seed"] if len(group) == 1 else None}
     return Row(
-        **labels,
+        **{**cell["labels"], "seed": cell["labels"]["seed"] if len(group) == 1 else None},
         cell=keys[0],
         grader=cells.grader(cell),
         conditions={name: sorted(values) for name, values in sorted(conditions.items())},
@@ -260,7 +232,7 @@ def by_pool(group: Iterable[Keyed]) -> list[list[Keyed]]:
 
 def pools_of(group: Iterable[Keyed]) -> list[str]:
     """The keys of the pools that a row's cells ranked."""
-    return [pool[0][1]["inputs"]["pool"]["key"] for pool in by_pool(group)]
+    return list(dict.fromkeys(cell["inputs"]["pool"]["key"] for _, cell in group))
 
 
 def outcomes(group: Sequence[Keyed]) -> Outcomes:
@@ -268,22 +240,19 @@ def outcomes(group: Sequence[Keyed]) -> Outcomes:
     return over_seeds([[cells.outcomes(cell) for _, cell in pool] for pool in by_pool(group)])
 
 
-# How far correct verdicts can be trusted.
-
-
 def trust_in(entries: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share`, `chance` and `answering` of a row, from the entries of its pools."""
-    counts: Counter[str] = Counter()
+    """`routes`, `fallback_share`, `chance` and `answering` of a row: how far its verdicts can be trusted."""
+    routes: Counter[str] = Counter()
     by_chance: dict[str, tuple[int, int]] = {}
     for entry in entries:
-        counts.update(entry["routes"])
+        routes.update(entry["routes"])
         correct, gradings = entry.get("chance") or (0, 0)
         before = by_chance.get(entry["id"], (0, 0))
         by_chance[entry["id"]] = before[0] + correct, before[1] + gradings
     costs = [entry["answering"] for entry in entries if "answering" in entry]
     return {
-        "routes": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-        "fallback_share": counts[FALLBACK] / counts.total() if counts.total() else None,
+        "routes": dict(sorted(routes.items(), key=lambda item: (-item[1], item[0]))),
+        "fallback_share": routes[FALLBACK] / routes.total() if routes.total() else None,
         "chance": chance_level([both for both in by_chance.values() if both[1]], seed),
         "answering": {"responses": sum(n for n, _ in costs), "cpu_s": sum(s for _, s in costs)} if costs else None,
     }
@@ -301,15 +270,8 @@ def chance_level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any]
     correct, gradings = (sum(column) for column in zip(*counts, strict=True))
     shares = np.array([hits / tried for hits, tried in counts])
     ends = difference_interval(shares, seed) if correct else None
-    return {
-        "correct": correct,
-        "gradings": gradings,
-        "share": float(shares.mean()),
-        "share_ci": [max(0.0, ends[0]), min(1.0, ends[1])] if ends else None,
-    }
-
-
-# What one answer chosen from k random responses is worth.
+    limits = [max(0.0, ends[0]), min(1.0, ends[1])] if ends else None
+    return {"correct": correct, "gradings": gradings, "share": float(shares.mean()), "share_ci": limits}
 
 
 @dataclass(frozen=True)
@@ -332,22 +294,15 @@ class OneAnswer:
 
     def curves(self) -> dict[str, Floats]:
         """Each metric's name in plots -> (pools, ks); {} if there are neither answers nor scores."""
-        majority = {} if self.majority is None else {"maj@k": self.majority}
-        chosen = majority | {f"best of k by {name}": values for name, values in self.best.items()}
-        average = np.repeat(self.average[:, None], len(self.ks), axis=1)
-        return {"avg@k": average, **chosen} if chosen else {}
+        chosen = {} if self.majority is None else {"maj@k": self.majority}
+        chosen |= {f"best of k by {name}": values for name, values in self.best.items()}
+        return {"avg@k": np.repeat(self.average[:, None], len(self.ks), axis=1), **chosen} if chosen else {}
 
     def metrics(self) -> dict[str, Any]:
         """`avg_at_k`, `maj_at_k` and `best_of_k` of a row: means over its pools."""
-
-        def mean(table: Floats) -> dict[str, float]:
-            return dict(zip(map(str, self.ks), table.mean(axis=0).tolist(), strict=True))
-
-        return {
-            "avg_at_k": float(self.average.mean()),
-            "maj_at_k": None if self.majority is None else mean(self.majority),
-            "best_of_k": {name: mean(table) for name, table in self.best.items()},
-        }
+        tables = {**self.best, "": self.majority} if self.majority is not None else dict(self.best)
+        means = {name: dict(zip(map(str, self.ks), t.mean(axis=0).tolist(), strict=True)) for name, t in tables.items()}
+        return {"avg_at_k": float(self.average.mean()), "maj_at_k": means.pop("", None), "best_of_k": means}
 
 
 def one_answer(entries: Sequence[Mapping[str, Any]]) -> OneAnswer:
@@ -361,15 +316,291 @@ def one_answer(entries: Sequence[Mapping[str, Any]]) -> OneAnswer:
 
     votes = [entry.get("maj_at_k") for entry in entries]
     names = dict.fromkeys(name for entry in entries for name in entry["best_of_k"])
-    return OneAnswer(
-        ks,
-        average,
-        table(votes, np.zeros(len(votes))) if any(votes) else None,
-        {name: table([entry["best_of_k"].get(name) for entry in entries], average) for name in names},
-    )
+    majority = table(votes, np.zeros(len(votes))) if any(votes) else None
+    best = {name: table([entry["best_of_k"].get(name) for entry in entries], average) for name in names}
+    return OneAnswer(ks, average, majority, best)
 
 
 def one_answer_of(several: Iterable[Sequence[Mapping[str, Any]]]) -> OneAnswer:
     """The values of cells of one pool, each given by its problems; best-of-k by the scores of all of them."""
     values = list(map(one_answer, several))
     return replace(values[0], best={name: table for each in values for name, table in each.best.items()})
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Random selection in closed form, or an oracle, which knows the verdicts, on a row's pools.
+
+    k95 of an oracle is None.
+    """
+
+    label: str
+    samples_to_correct: float
+    improvement: float
+    pass_at_k: ByBudget
+    k95: int | None = None
+
+
+def references(row: Row) -> list[Reference]:
+    """The first lines of every table: random selection, oracle, anti-oracle."""
+    random, best, worst = (getattr(row, f"samples_to_correct_{name}") for name in ("random", "oracle", "anti_oracle"))
+    return [
+        Reference("random (exact)", random, 1.0, row.pass_at_k_random, row.k95_random),
+        Reference("oracle", best, random / best, row.pass_at_k_oracle),
+        Reference("anti-oracle", worst, random / worst, row.pass_at_k_anti_oracle),
+    ]
+
+
+# The columns of a table.
+
+
+@dataclass(frozen=True)
+class Style:
+    """How values are written: the format of a number, the decimals of win, tie, loss, and the text between these."""
+
+    digits: str
+    share_digits: int
+    between: str
+
+    def number(self, value: float | None) -> str:
+        """A number; a dash for None."""
+        return "-" if value is None else f"{value:{self.digits}}"
+
+
+TERMINAL, MARKDOWN = Style(".2f", 0, "/"), Style(".4g", 1, " / ")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and the text that it shows for each row.
+
+    head         its heading; a narrow heading wraps at the line break
+    text         row -> text
+    reference    reference -> text in the line of a `Reference`
+    kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
+    is_text      whether it is aligned to the left; such texts come from plugins, and may hold any character
+    legend       one sentence that explains it below the table; "" if its heading says all
+    """
+
+    head: str
+    text: Callable[[Row], str]
+    reference: Callable[[Reference], str] = lambda reference: ""
+    kept: int = 10
+    is_text: bool = False
+    legend: str = ""
+
+    @property
+    def one_line(self) -> str:
+        """Its heading without line breaks."""
+        return self.head.replace("-\n", "-").replace("\n", " ").strip()
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent; a dash for None."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def chance(value: float | None) -> str:
+    """A p or q with two significant digits; `<1e-9` for smaller ones, a dash for None."""
+    if value is None:
+        return "-"
+    return "<1e-9" if value < 1e-9 else f"{value:.2g}"
+
+
+def columns(rows: Sequence[Row], style: Style) -> list[Column]:
+    """The columns of a table with these rows, which share their pools; budgets above the pool size are left out."""
+    first, terminal = rows[0], style is TERMINAL
+    corrected = first.q_random is not None or any(row.dist is not None for row in rows)  # for multiple tests
+    gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
+    passed = [
+        Column(
+            f"pass@{k}\n%",
+            lambda row, k=k: percent(row.pass_at_k.get(k)),  # type: ignore[misc]
+            lambda reference, k=k: percent(reference.pass_at_k[k]),  # type: ignore[misc]
+            kept,
+        )
+        for k, kept in zip([k for k in BUDGETS if k in first.pass_at_k_random], (8, 5, 7, 4, 6), strict=False)
+    ]
+    return [
+        Column("selector", lambda row: row.name, lambda reference: reference.label, is_text=True),
+        Column("embedder", lambda row: row.embedder, kept=10 if len(embedders(rows)) > 1 else 0, is_text=True),
+        Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
+        Column(
+            "samples-to-\ncorrect",
+            lambda row: style.number(row.samples_to_correct),
+            lambda reference: style.number(reference.samples_to_correct),
+            legend="samples-to-correct: mean rank of the first correct response (n + 1 if there is none).",
+        ),
+        Column(
+            "improvement\n[95 %]",
+            lambda row: _with_interval(row.improvement, row.improvement_ci, style.digits),
+            lambda reference: "1" if reference.improvement == 1 else style.number(reference.improvement),
+            legend="improvement: random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
+        ),
+        Column(
+            "q\n",
+            lambda row: (chance if terminal else style.number)(row.q_random),
+            kept=3,
+            legend="q: the share of false discoveries, if this row is called different from a random order.",
+        )
+        if corrected
+        else Column("p\n", lambda row: chance(row.p), kept=3, legend="p: could a random order do this on these pools?"),
+        Column(
+            "win/tie/loss\n%".replace("/", style.between),
+            lambda row: _shares(row, style),
+            kept=9,
+            legend="win/tie/loss: chance of a lower, equal, higher rank than in a random order "
+            "(subsets: of a hit at @k).",
+        ),
+        Column(
+            f"{gain_head}\npoints [95 %]",
+            _gain,
+            kept=2,
+            legend="gain: how much more often than a random order it has a correct response among the first k.",
+        ),
+        *passed,
+        Column(
+            "k95\n(saved)" if terminal else "k95",
+            lambda row: "-" if row.k95 is None else f"{row.k95} ({row.calls_saved:+d})",
+            lambda reference: str(reference.k95 or ("" if terminal else "-")),
+            5,
+            legend="k95: calls to 95 % of the ceiling (saved against random).",
+        ),
+    ]
+
+
+def published(rows: Sequence[Row]) -> list[Column]:
+    """The columns of leaderboard.md, the eight most important, since these fit the width of a page on GitHub."""
+    last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
+    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last)
+    return [column for column in columns(rows, MARKDOWN) if column.head.startswith(heads)]
+
+
+def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]]]:
+    """A table's texts: the lines of the references, and the lines of the rows; a line has a text for each column."""
+    first = [[column.reference(reference) for column in shown] for reference in references(rows[0])]
+    return first, [[column.text(row) for column in shown] for row in rows]
+
+
+def embedders(rows: Sequence[Row]) -> list[str]:
+    """The embedders whose vectors were read."""
+    return list(dict.fromkeys(row.embedder for row in rows if row.embedder != "none"))
+
+
+def _with_interval(value: float | None, ends: Interval, digits: str, scale: int = 1) -> str:
+    if value is None:
+        return "-"
+    low_high = ", ".join(f"{scale * end:{digits}}" for end in ends) if ends else "-"
+    return f"{scale * value:{digits}} [{low_high}]"
+
+
+def _gain(row: Row) -> str:
+    """The gain at the telling budget, in percentage points, with its interval."""
+    return _with_interval(row.gain_at_k.get(str(row.budget)), row.gain_at_k_ci.get(str(row.budget)), "+.1f", 100)
+
+
+def _shares(row: Row, style: Style) -> str:
+    """Win, tie, loss in per cent: by rank, or for subset methods by hit at the telling budget; else a dash."""
+    of_rank = row.win is not None
+    values = (row.win, row.tie, row.loss) if of_rank else (row.win_budget, row.tie_budget, row.loss_budget)
+    if None in values:
+        return "-"
+    written = style.between.join(f"{100 * (value or 0):.{style.share_digits}f}" for value in values)
+    return written if of_rank else f"{written} @{row.budget}"
+
+
+def html_table(rows: Sequence[Row]) -> str:
+    """A plain HTML table of rows that share their pools, as the terminal shows them; every text is escaped."""
+    shown = [column for column in columns(rows, TERMINAL) if column.kept]
+    first, measured = lines(rows, shown)
+    align = ["left" if column.is_text else "right" for column in shown]
+
+    def line(tag: str, texts: Sequence[str]) -> str:
+        pairs = zip(texts, align, strict=True)
+        cells = (f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>' for text, side in pairs)
+        return f"<tr>{''.join(cells)}</tr>"
+
+    row = rows[0]
+    names = dict.fromkeys((row.task, row.split, row.model, row.sampler))
+    title = " · ".join([*names, f"n = {row.n}, {row.problems} problems ({row.solvable} solvable)"])
+    head = line("th", [column.one_line for column in shown])
+    body = "".join(line("td", texts) for texts in [*first, *measured])
+    return f"<table><caption>{escape(title)}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+# The remarks below a table.
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each reason why intervals are a dash, for each selector with several versions, and on marks."""
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if reason := row.no_interval.get("improvement_ci"):
+            reasons.setdefault(f"improvement [-]: {reason}", {})[row.name] = None
+        reason = row.no_interval.get("gain_at_k_ci", "").partition(": ")[2]  # without the budgets
+        if reason and row.gain_at_k_ci.get(str(row.budget)) is None:
+            reasons.setdefault(f"gain [-]: {reason}", {})[row.name] = None
+    sentences = [f"{line} ({', '.join(selectors)})." for line, selectors in reasons.items()]
+    sentences += [
+        f"{count} versions of {selector} (code or settings changed), in brackets the cells that `harness run` named."
+        for selector, count in Counter(row.selector for row in rows if row.version is not None).items()
+    ]
+    if any(row.learns for row in rows):
+        sentences.append(
+            "(learns): it is told the outcome of each of its picks before the next; an order alone is not."
+        )
+    counts = [row.disputed for row in rows if row.disputed is not None]
+    return [*sentences, f"disputed grades: {max(counts)}."] if counts else sentences
+
+
+def verdict_remarks(row: Row) -> Iterator[str]:
+    """Yield remarks on a row's verdicts: how many a fallback made correct, the chance level, the cost of answers."""
+    routes = row.routes or {}
+    if set(routes) - {"-"}:  # a grader with only one route has "-" alone
+        share, count = row.fallback_share or 0.0, routes.get(FALLBACK, 0)
+        warning = f", over {100 * WARNS:.0f} %: read them before you trust this table" if share > WARNS else ""
+        counts = f"{count:,} of {sum(routes.values()):,} verdicts"
+        yield f"correct by a fallback, not stated as asked: {counts}, {100 * share:.1f} %{warning}"
+    if row.chance:
+        line, share_correct = f"chance level: {chance_text(row.chance)}", row.pass_at_k_random.get("1")
+        if share_correct is not None:
+            line += f", {100 * share_correct:.2f} % for their own"
+        if row.chance["correct"]:
+            by_luck = f"{100 * (1 - (1 - row.chance['share']) ** row.n):.0f} %"
+            line += f"; at that level one of {row.n:,} responses is correct with a probability of {by_luck}"
+        yield line
+    if row.answering:
+        responses, cpu_s = int(row.answering["responses"]), row.answering["cpu_s"]
+        a_problem = f"{cpu_s / responses * row.n:.2f} s for the {row.n:,} of a problem"
+        yield f"{answers_line(responses, cpu_s)}, {a_problem}, to set against the calls saved"
+
+
+def answer_remarks(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a remark on the pools that the rows share, without a full stop: avg@k, maj@k and best-of-k at some k."""
+    row, best = rows[0], {name: by_k for row in rows for name, by_k in (row.best_of_k or {}).items()}
+    if row.maj_at_k or best:
+        parts = [f"a random one (avg@k): {100 * (row.avg_at_k or 0.0):.1f}"]
+        parts += [_at_budgets("the commonest answer (maj@", row.maj_at_k)] if row.maj_at_k else []
+        parts += [_at_budgets(f"the highest {name} (best of ", by_k) for name, by_k in best.items()]
+        yield f"one answer taken from k responses, % correct: {'; '.join(parts)}"
+
+
+def chance_text(level: Mapping[str, Any]) -> str:
+    """The text of a chance level (as `chance_level` returns it) in per cent, with its interval and counts."""
+    ends = level["share_ci"]
+    interval = f" [{100 * ends[0]:.2f}, {100 * ends[1]:.2f}]" if ends else ""
+    hits = f"{level['correct']:,} of {level['gradings']:,} gradings against other problems' answers are correct"
+    return f"{100 * level['share']:.2f} %{interval}, {hits}"
+
+
+def answers_line(responses: int, cpu_s: float) -> str:
+    """Say what it cost to run so many responses for their answers."""
+    return (
+        f"answers by running {responses:,} responses: {cpu_s:.1f} CPU-seconds, {1000 * cpu_s / responses:.1f} ms each"
+    )
+
+
+def _at_budgets(name: str, by_k: ByBudget) -> str:
+    """The values at the tables' budgets above 1, where all are the average; for tiny pools at the largest one."""
+    ks = [k for k in BUDGETS[1:] if k in by_k] or list(by_k)[-1:]
+    return f"{name}{', '.join(ks)}): {', '.join(f'{100 * (by_k[k] or 0.0):.1f}' for k in ks)}"

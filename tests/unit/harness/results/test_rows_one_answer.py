@@ -8,7 +8,7 @@ import pytest
 from support.cells import cell, entry, keyed
 
 from harness.results import leaderboard, rows
-from harness.results.columns import answer_remarks
+from harness.results.rows import answer_remarks
 
 KS = ("1", "2", "4", "8")
 BY_SIZE = dict(zip(KS, (0.25, 0.25, 0.5, 1.0), strict=True))
