@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results.rows import (
-    TERMINAL,
     Column,
     Row,
     answer_remarks,
@@ -30,7 +29,6 @@ TRUST = {
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
 BUDGETS = 6  # that a comparison shows of k = 1, 2, 4, ..., N: the last ones
-POOL = ("task", "split", "model", "engine", "sampler", "n")  # rows that share these are in one table
 
 
 def results(rows: Sequence[Row], store: Path) -> None:
@@ -58,7 +56,7 @@ def by_pool(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows of each table: those that share their pool."""
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
+        pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n), []).append(row)
     return list(pools.values())
 
 
@@ -74,7 +72,7 @@ def _reason(row: Row, store: Path) -> str:
 
 def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
-    every = [column for column in columns(rows, TERMINAL) if column.kept]
+    every = [column for column in columns(rows) if column.kept]
     first, measured = lines(rows, every)
     headings = [Heading(column.head, column.kept, right=not column.is_text) for column in every]
     table, shown = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])

@@ -135,7 +135,7 @@ def made_with(plugins: Iterable[str]) -> dict[str, Any]:
     with suppress(OSError):
         named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
         processor = named[1].strip() if named else processor
-    with suppress(AttributeError, ValueError, OSError):
+    with suppress(AttributeError, ValueError, OSError):  # not on every system
         memory_gb = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     torch = sys.modules.get("torch")
     gpus = range(torch.cuda.device_count()) if torch and torch.cuda.is_available() else ()
@@ -152,7 +152,7 @@ def made_with(plugins: Iterable[str]) -> dict[str, Any]:
 
 
 def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's entry without its orders, which are most of a cell's size and enter no metric."""
+    """A problem's entry without its orders, most of a cell's size, which enter no metric."""
     return {name: value for name, value in entry.items() if name != "orders"}
 
 

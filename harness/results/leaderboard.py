@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from . import rows as all_rows
 from .cells import Cell
 from .inert_text import csv_table, without_folders
 from .inert_text import markdown as inert
-from .rows import Interval, Keyed, Row, answer_remarks, lines, published, remarks, verdict_remarks, with_q
+from .rows import Interval, Keyed, Row, answer_remarks, columns, lines, remarks, verdict_remarks, with_q
 
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
@@ -183,8 +184,7 @@ def texts(content: Gathered, tables: Sequence[Board]) -> dict[str, bytes]:
 def as_json(tables: Iterable[Board]) -> str:
     """The tables as JSON; numbers have four significant digits."""
     value = [
-        {"about": table.about, "rows": [row.to_json() for row in table.rows], "failed": table.failed}
-        for table in tables
+        {"about": each.about, "rows": [row.to_json() for row in each.rows], "failed": each.failed} for each in tables
     ]
     return json.dumps(_rounded(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -233,8 +233,7 @@ values (pass@k, the oracles, conformance) are in leaderboard.csv, and docs/stati
 
 def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
     """The tables as Markdown, and below them the faults, as "Not counted"."""
-    parts = ["# Leaderboard", EXPLAINED]
-    parts += [part for table in tables for part in _section(table)]
+    parts = ["# Leaderboard", EXPLAINED, *(part for table in tables for part in _section(table))]
     if faults:
         parts.append("Not counted:\n\n" + "\n".join(f"- {inert(fault)}" for fault in faults))
     return "\n\n".join(parts) + "\n"
@@ -263,7 +262,10 @@ def _section(table: Board) -> list[str]:
     if any(row.conformance for row in rows):
         passing = sum(row.conformance is not None for row in rows) - len(failing)
         sentences.append(f"Conformance kit: {passing} of {len(rows)} rows pass.")
-    shown = published(rows)
+    # The eight most important, since these fit the width of a page on GitHub.
+    last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
+    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last)
+    shown = [column for column in columns(rows, in_file=True) if column.head.startswith(heads)]
     first, measured = lines(rows, shown)
     written = [[inert(text) if c.is_text else text for c, text in zip(shown, line, strict=True)] for line in measured]
     head = [[column.one_line for column in shown], ["---" if column.is_text else "---:" for column in shown]]
@@ -280,19 +282,16 @@ LEAST_POOLS = 3  # for an interval over pools
 class Across:
     """A selector, with the vectors that it reads, on several pools (tables), by its improvement on each.
 
-    The mean is geometric, since 2 and 1/2 cancel. Two intervals, both 95 %: `improvement_ci` is that of the mean over
-    these very pools, if their problems were sampled anew (the pools' own intervals, which are symmetric on the log
-    scale, combined as independent). `pools_ci` is that of the mean over pools like these (Student's t on the log
-    improvements; none for fewer than three pools). The second is the one for "which selector should I use on my pool?",
-    and it is wide, since pools are few and were not sampled at random from anything. Tables of the same problems (other
-    seeds, samplers or models) are not independent: give folders with one of each.
+    Two intervals, both 95 %. `improvement_ci` is that of the mean over these very pools, if their problems were sampled
+    anew (the pools' own intervals, which are symmetric on the log scale, combined as independent). `pools_ci` is that
+    of the mean over pools like these (Student's t on the log improvements; none for fewer than three pools): the one
+    for "which selector should I use on my pool?", and wide, since pools are few and no random sample. Tables of the
+    same problems (other seeds, samplers or models) are not independent: give folders with one of each.
 
-    reads              what it is given: "answers", "texts", "vectors", ...; None if not installed here, or not said
-    pools              how many of them it ranked
-    improvement        geometric mean over these pools
-    solvable           the same mean over problems with a correct response; None if a pool has no such value
-    worst, worst_pool  the smallest improvement, and where
-    win, loss          mean chance of a lower, and of a higher, rank than in a random order
+    reads        what it is given: "answers", "texts", "vectors", ...; None if not installed here, or not said
+    improvement  geometric mean over these pools, since 2 and 1/2 cancel; `worst` of them, in `worst_pool`
+    solvable     the same mean over problems with a correct response; None if a pool has no such value
+    win, loss    mean chance of a lower, and of a higher, rank than in a random order
     """
 
     selector: str
@@ -322,10 +321,9 @@ def across(boards: Sequence[Board]) -> list[Across]:
     registry = load_registry()
     joined = []
     for (selector, embedder), rows in grouped.items():
-        try:
+        reads = None
+        with suppress(HarnessError):  # a plugin of others: its cells are read without it
             reads = information(build(registry, "selector", rows[0][1].selector))
-        except HarnessError:  # a plugin of others: its cells are read without it
-            reads = None
         joined.append(_joined(selector, embedder, reads, rows))
     return sorted(joined, key=lambda line: (-line.pools, -line.improvement, line.selector, line.embedder))
 
@@ -376,12 +374,12 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
     """
     folder = from_store / "cells"
     paths = cells.files([folder])
+    if not paths:
+        raise HarnessError(f"results publish: {folder} holds no cells: `harness run` makes them")
     for key in keys:
         if not any(path.stem.startswith(key) for path in paths):
             raise HarnessError(f"results publish: no cell {key!r} in {folder} ({len(paths)} are there)")
-    chosen = [path for path in paths if not keys or any(path.stem.startswith(key) for key in keys)]
-    if not chosen:
-        raise HarnessError(f"results publish: {folder} holds no cells: `harness run` makes them")
+    chosen = [path for path in paths if not keys or path.stem.startswith(tuple(keys))]
     badges = next((each for each in (to, *to.parents) if (each / cells.BADGES).is_dir()), to) / cells.BADGES
     files: dict[Path, bytes] = {}
     rows: list[dict[str, Any]] = []

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -44,21 +43,9 @@ BUDGETS = ("1", "4", "16", "64", "256")  # of the tables
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of a table.
+    """One row of a table; docs/schemas/row.json says what each field means.
 
-    seed                of the cell; None if the row joins several
-    version             the beginning of its cell's key, if other versions of the selector are in the table
-    routes              route of the grader -> correct verdicts by it; `fallback_share` of them by a fallback
-    chance              how many responses are correct by chance (`chance_level`)
-    answering           if answers cost runs of the responses: the `responses` of the pools, and the `cpu_s` of the runs
-    n ... no_interval   the values of `scoring.metrics.summary`, under the same names; the last says why one is null
-    avg_at_k            what a random response is worth: the same for every k (`OneAnswer`)
-    maj_at_k            the most frequent answer of k; None if no response has an answer
-    best_of_k           name of a score -> the response of k with the highest score
-    seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
-    dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
-    q_random            the share of false discoveries if this row is called different from random
-    learns              True if the selector learns from the outcomes of its own picks
+    n ... no_interval are the values of `scoring.metrics.summary`, under the same names.
     """
 
     task: str
@@ -186,7 +173,7 @@ def row_of(group: Sequence[Keyed]) -> Row:
         conditions={name: sorted(values) for name, values in sorted(conditions.items())},
         disputed=sum(disputed) if disputed else None,
         **trust_in(entries, seed),
-        **one_answer(entries).metrics(),
+        **one_answer_of([entries]).metrics(),
         **summary(outcomes(group), seed),
         seeds=[each["labels"]["seed"] for each in members],
         cells=keys,
@@ -305,34 +292,27 @@ class OneAnswer:
         return {"avg_at_k": float(self.average.mean()), "maj_at_k": means.pop("", None), "best_of_k": means}
 
 
-def one_answer(entries: Sequence[Mapping[str, Any]]) -> OneAnswer:
-    """The values of the pools of these problems."""
-    ks = sorted(set.intersection(*(set(budgets(entry["n"])) for entry in entries)))
-    average = np.array([entry["c"] / entry["n"] for entry in entries])
+def one_answer_of(several: Iterable[Sequence[Mapping[str, Any]]]) -> OneAnswer:
+    """The values of cells of the same pools, each given by its problems; best-of-k by the scores of all of them."""
+    first, *others = several
+    ks = sorted(set.intersection(*(set(budgets(entry["n"])) for entry in first)))
+    average = np.array([entry["c"] / entry["n"] for entry in first])
 
     def table(values: Sequence[Mapping[str, float] | None], unknown: Floats) -> Floats:
         pairs = zip(values, unknown, strict=True)
         return np.array([[other] * len(ks) if by_k is None else [by_k[str(k)] for k in ks] for by_k, other in pairs])
 
-    votes = [entry.get("maj_at_k") for entry in entries]
-    names = dict.fromkeys(name for entry in entries for name in entry["best_of_k"])
-    majority = table(votes, np.zeros(len(votes))) if any(votes) else None
-    best = {name: table([entry["best_of_k"].get(name) for entry in entries], average) for name in names}
-    return OneAnswer(ks, average, majority, best)
-
-
-def one_answer_of(several: Iterable[Sequence[Mapping[str, Any]]]) -> OneAnswer:
-    """The values of cells of one pool, each given by its problems; best-of-k by the scores of all of them."""
-    values = list(map(one_answer, several))
-    return replace(values[0], best={name: table for each in values for name, table in each.best.items()})
+    votes = [entry.get("maj_at_k") for entry in first]
+    best = {}
+    for entries in (first, *others):
+        for name in dict.fromkeys(name for entry in entries for name in entry["best_of_k"]):
+            best[name] = table([entry["best_of_k"].get(name) for entry in entries], average)
+    return OneAnswer(ks, average, table(votes, np.zeros(len(votes))) if any(votes) else None, best)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Random selection in closed form, or an oracle, which knows the verdicts, on a row's pools.
-
-    k95 of an oracle is None.
-    """
+    """Random selection in closed form, or an oracle, which knows the verdicts, on a row's pools."""
 
     label: str
     samples_to_correct: float
@@ -354,20 +334,15 @@ def references(row: Row) -> list[Reference]:
 # The columns of a table.
 
 
-@dataclass(frozen=True)
-class Style:
-    """How values are written: the format of a number, the decimals of win, tie, loss, and the text between these."""
-
-    digits: str
-    share_digits: int
-    between: str
-
-    def number(self, value: float | None) -> str:
-        """A number; a dash for None."""
-        return "-" if value is None else f"{value:{self.digits}}"
-
-
-TERMINAL, MARKDOWN = Style(".2f", 0, "/"), Style(".4g", 1, " / ")
+LEGENDS = {
+    "samples-to-correct": "mean rank of the first correct response (n + 1 if there is none).",
+    "improvement": "random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
+    "q": "the share of false discoveries, if this row is called different from a random order.",
+    "p": "could a random order do this on these pools?",
+    "win/tie/loss": "chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
+    "gain": "how much more often than a random order it has a correct response among the first k.",
+    "k95": "calls to 95 % of the ceiling (saved against random).",
+}
 
 
 @dataclass(frozen=True)
@@ -379,7 +354,6 @@ class Column:
     reference    reference -> text in the line of a `Reference`
     kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
     is_text      whether it is aligned to the left; such texts come from plugins, and may hold any character
-    legend       one sentence that explains it below the table; "" if its heading says all
     """
 
     head: str
@@ -387,12 +361,17 @@ class Column:
     reference: Callable[[Reference], str] = lambda reference: ""
     kept: int = 10
     is_text: bool = False
-    legend: str = ""
 
     @property
     def one_line(self) -> str:
         """Its heading without line breaks."""
         return self.head.replace("-\n", "-").replace("\n", " ").strip()
+
+    @property
+    def legend(self) -> str:
+        """One sentence that explains it below the table; "" if its heading says all."""
+        name = self.one_line.partition(" ")[0].partition("@")[0]
+        return f"{name}: {LEGENDS[name]}" if name in LEGENDS else ""
 
 
 def percent(value: float | None) -> str:
@@ -402,78 +381,67 @@ def percent(value: float | None) -> str:
 
 def chance(value: float | None) -> str:
     """A p or q with two significant digits; `<1e-9` for smaller ones, a dash for None."""
-    if value is None:
-        return "-"
-    return "<1e-9" if value < 1e-9 else f"{value:.2g}"
+    return "-" if value is None else "<1e-9" if value < 1e-9 else f"{value:.2g}"
 
 
-def columns(rows: Sequence[Row], style: Style) -> list[Column]:
-    """The columns of a table with these rows, which share their pools; budgets above the pool size are left out."""
-    first, terminal = rows[0], style is TERMINAL
+def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
+    """The columns of a table with these rows, which share their pools; budgets above the pool size are left out.
+
+    in_file  as in leaderboard.md, with more digits; else as in the terminal
+    """
+    first, digits = rows[0], ".4g" if in_file else ".2f"
     corrected = first.q_random is not None or any(row.dist is not None for row in rows)  # for multiple tests
     gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
-    passed = [
-        Column(
-            f"pass@{k}\n%",
-            lambda row, k=k: percent(row.pass_at_k.get(k)),  # type: ignore[misc]
-            lambda reference, k=k: percent(reference.pass_at_k[k]),  # type: ignore[misc]
-            kept,
-        )
-        for k, kept in zip([k for k in BUDGETS if k in first.pass_at_k_random], (8, 5, 7, 4, 6), strict=False)
-    ]
+
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:{digits}}"
+
+    def gain(row: Row) -> str:
+        return _with_interval(row.gain_at_k.get(str(row.budget)), row.gain_at_k_ci.get(str(row.budget)), "+.1f", 100)
+
+    def shares(row: Row) -> str:
+        """Win, tie, loss in per cent: by rank, or for subset methods by hit at the telling budget."""
+        values = (row.win, row.tie, row.loss)
+        if row.win is None:
+            values = (row.win_budget, row.tie_budget, row.loss_budget)
+        if None in values:
+            return "-"
+        written = [f"{100 * (value or 0):{'.1f' if in_file else '.0f'}}" for value in values]
+        return (" / " if in_file else "/").join(written) + ("" if row.win is not None else f" @{row.budget}")
+
+    def passed(k: str, kept: int) -> Column:
+        head = f"pass@{k}\n%"
+        return Column(head, lambda row: percent(row.pass_at_k.get(k)), lambda line: percent(line.pass_at_k[k]), kept)
+
+    q_or_p = Column("p\n", lambda row: chance(row.p), kept=3)
+    if corrected:
+        q_or_p = Column("q\n", lambda row: (number if in_file else chance)(row.q_random), kept=3)
+    budgets = [k for k in BUDGETS if k in first.pass_at_k_random]
     return [
-        Column("selector", lambda row: row.name, lambda reference: reference.label, is_text=True),
+        Column("selector", lambda row: row.name, lambda line: line.label, is_text=True),
         Column("embedder", lambda row: row.embedder, kept=10 if len(embedders(rows)) > 1 else 0, is_text=True),
         Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
         Column(
             "samples-to-\ncorrect",
-            lambda row: style.number(row.samples_to_correct),
-            lambda reference: style.number(reference.samples_to_correct),
-            legend="samples-to-correct: mean rank of the first correct response (n + 1 if there is none).",
+            lambda row: number(row.samples_to_correct),
+            lambda line: number(line.samples_to_correct),
         ),
         Column(
             "improvement\n[95 %]",
-            lambda row: _with_interval(row.improvement, row.improvement_ci, style.digits),
-            lambda reference: "1" if reference.improvement == 1 else style.number(reference.improvement),
-            legend="improvement: random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
+            lambda row: _with_interval(row.improvement, row.improvement_ci, digits),
+            lambda line: "1" if line.improvement == 1 else number(line.improvement),
         ),
+        q_or_p,
+        Column("win / tie / loss\n%" if in_file else "win/tie/loss\n%", shares, kept=9),
+        Column(f"{gain_head}\npoints [95 %]", gain, kept=2),
+        *(passed(k, kept) for k, kept in zip(budgets, (8, 5, 7, 4, 6), strict=False)),
         Column(
-            "q\n",
-            lambda row: (chance if terminal else style.number)(row.q_random),
-            kept=3,
-            legend="q: the share of false discoveries, if this row is called different from a random order.",
-        )
-        if corrected
-        else Column("p\n", lambda row: chance(row.p), kept=3, legend="p: could a random order do this on these pools?"),
-        Column(
-            "win/tie/loss\n%".replace("/", style.between),
-            lambda row: _shares(row, style),
-            kept=9,
-            legend="win/tie/loss: chance of a lower, equal, higher rank than in a random order "
-            "(subsets: of a hit at @k).",
-        ),
-        Column(
-            f"{gain_head}\npoints [95 %]",
-            _gain,
-            kept=2,
-            legend="gain: how much more often than a random order it has a correct response among the first k.",
-        ),
-        *passed,
-        Column(
-            "k95\n(saved)" if terminal else "k95",
+            "k95" if in_file else "k95\n(saved)",
             lambda row: "-" if row.k95 is None else f"{row.k95} ({row.calls_saved:+d})",
-            lambda reference: str(reference.k95 or ("" if terminal else "-")),
+            lambda line: str(line.k95 or ("-" if in_file else "")),
             5,
-            legend="k95: calls to 95 % of the ceiling (saved against random).",
         ),
     ]
-
-
-def published(rows: Sequence[Row]) -> list[Column]:
-    """The columns of leaderboard.md, the eight most important, since these fit the width of a page on GitHub."""
-    last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
-    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last)
-    return [column for column in columns(rows, MARKDOWN) if column.head.startswith(heads)]
 
 
 def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]]]:
@@ -492,40 +460,6 @@ def _with_interval(value: float | None, ends: Interval, digits: str, scale: int 
         return "-"
     low_high = ", ".join(f"{scale * end:{digits}}" for end in ends) if ends else "-"
     return f"{scale * value:{digits}} [{low_high}]"
-
-
-def _gain(row: Row) -> str:
-    """The gain at the telling budget, in percentage points, with its interval."""
-    return _with_interval(row.gain_at_k.get(str(row.budget)), row.gain_at_k_ci.get(str(row.budget)), "+.1f", 100)
-
-
-def _shares(row: Row, style: Style) -> str:
-    """Win, tie, loss in per cent: by rank, or for subset methods by hit at the telling budget; else a dash."""
-    of_rank = row.win is not None
-    values = (row.win, row.tie, row.loss) if of_rank else (row.win_budget, row.tie_budget, row.loss_budget)
-    if None in values:
-        return "-"
-    written = style.between.join(f"{100 * (value or 0):.{style.share_digits}f}" for value in values)
-    return written if of_rank else f"{written} @{row.budget}"
-
-
-def html_table(rows: Sequence[Row]) -> str:
-    """A plain HTML table of rows that share their pools, as the terminal shows them; every text is escaped."""
-    shown = [column for column in columns(rows, TERMINAL) if column.kept]
-    first, measured = lines(rows, shown)
-    align = ["left" if column.is_text else "right" for column in shown]
-
-    def line(tag: str, texts: Sequence[str]) -> str:
-        pairs = zip(texts, align, strict=True)
-        cells = (f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>' for text, side in pairs)
-        return f"<tr>{''.join(cells)}</tr>"
-
-    row = rows[0]
-    names = dict.fromkeys((row.task, row.split, row.model, row.sampler))
-    title = " · ".join([*names, f"n = {row.n}, {row.problems} problems ({row.solvable} solvable)"])
-    head = line("th", [column.one_line for column in shown])
-    body = "".join(line("td", texts) for texts in [*first, *measured])
-    return f"<table><caption>{escape(title)}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 # The remarks below a table.
