@@ -10,7 +10,6 @@ from harness.results.rows import (
     Column,
     Row,
     answer_remarks,
-    chance,
     columns,
     embedders,
     lines,
@@ -138,7 +137,7 @@ def _interval(ends: Sequence[float | None] | None, digits: str = ".2f") -> str:
 def comparison(value: Mapping[str, Any]) -> None:
     """Print the comparison of two cells: in calls, or at a budget in percentage points of hits."""
     budget, scale = value["budget"], 1 if value["budget"] is None else -100  # `value` has the difference in misses
-    names, against = [], []
+    names = []
     for place, side in enumerate((value["first"], value["second"])):
         seeds = f", {len(side['seeds'])} seeds" if len(side["seeds"]) > 1 else ""
         name = f"{side['selector']} ({side['embedder']}{seeds})"
@@ -146,11 +145,6 @@ def comparison(value: Mapping[str, Any]) -> None:
             names.append(f"{name}: {value['samples_to_correct'][place]:.2f} calls")
         else:
             names.append(f"{name}: pass@{budget} {100 * value['pass_at_budget'][place]:.1f} %")
-        if side["k95"] is None:
-            against.append(f"{name} against random at {side['budget']}: p = {chance(side['p_budget'])}")
-        else:
-            saved = f"k95 {side['k95']} ({side['calls_saved']:+d} calls saved)"
-            against.append(f"{name} against random: {saved}, p = {chance(side['p_random'])}")
     left_out = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
     if value["seeds_left_out"]:
         left_out += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
@@ -160,7 +154,6 @@ def comparison(value: Mapping[str, Any]) -> None:
     more, less = ("needs fewer", "needs more") if budget is None else ("hits more", "hits less")
     lines = [
         f"{'; '.join(names)}; {value['problems']} problems{left_out}",
-        *against,
         f"difference {scale * value['difference'] + 0.0:+.2f} {interval}, p = {value['p']:.4g}; {reads}",
         f"the first {more} on {_differing(value['fewer'])}",
         f"the first {less} on {_differing(value['more'])}",

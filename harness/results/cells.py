@@ -123,9 +123,7 @@ LIBRARIES = (
 def made_with(plugins: Iterable[str]) -> dict[str, Any]:
     """What a cell says of the run: {"versions": name -> version, "hardware": properties of the machine that ranked}.
 
-    GPUs are listed only if torch is already imported.
-
-    plugins  names of distributions whose versions are listed after those of Python and `LIBRARIES`
+    Versions are those of Python, `LIBRARIES`, and these distributions. GPUs are listed if torch is imported already.
     """
     versions = {"python": platform.python_version()}
     for name in dict.fromkeys([*LIBRARIES, *plugins]):
@@ -179,10 +177,7 @@ def outcomes(cell: Mapping[str, Any]) -> Outcomes:
 
 
 def resampling_seed(*cells: Mapping[str, Any]) -> int:
-    """The seed of the resampling of some cells, in any order: a hash of their outcomes, and of nothing else.
-
-    So a key that changes (another revision of a component, another format) moves no interval.
-    """
+    """The seed of the resampling of some cells, in any order: a hash of their outcomes, so no key moves an interval."""
     hashes = [
         digest([[e["id"], e["n"], e["c"], e["errors"], e.get("ranks") or e["hits"]] for e in cell["problems"]])
         for cell in cells
@@ -231,12 +226,9 @@ def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> 
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write a cell to FOLDER/KEY.json, and return its key.
+    """Write the cell of these `problems` to FOLDER/KEY.json, and return its key; no entry is kept in memory.
 
     In a read-only store nothing is written, which is an error only if the cell is not there yet.
-
-    about    the cell; its own `problems` and `checksum`, if any, are not read
-    entries  the entries of `problems`, in order; each is let go of as soon as its line is made
     """
     key, parts = rendered(about, entries)
     path = folder / f"{key}.json"
@@ -254,10 +246,7 @@ def write(folder: Path, cell: Mapping[str, Any]) -> str:
 
 
 def as_published(cell: Cell) -> Cell:
-    """The cell without what means nothing elsewhere: `from`, and the folders of absolute paths. Its key may be another.
-
-    Its checksum is still that of the cell before.
-    """
+    """The cell without `from` and the folders of absolute paths: its key may change, its checksum stays."""
     kept = {name: value for name, value in cell.items() if name not in ("from", "problems")}
     return {**inert_text.without_folders(kept), "problems": cell["problems"]}
 
@@ -266,10 +255,7 @@ def as_published(cell: Cell) -> Cell:
 
 
 def files(folders: Iterable[Path]) -> list[Path]:
-    """Every JSON file in the folders and below them that should be a cell: not what else is published beside cells.
-
-    Of a store (a folder with a folder `cells`) those are its cells, and no other file.
-    """
+    """Every JSON file in the folders and below that should be a cell; of a store (a folder with `cells`) its cells."""
     within = [folder / "cells" if (folder / "cells").is_dir() else folder for folder in folders]
     return [
         path
@@ -280,10 +266,7 @@ def files(folders: Iterable[Path]) -> list[Path]:
 
 
 def named(name: str, folders: Iterable[Path], who: str) -> Path:
-    """The file of the cell that `name` stands for: a file, or the beginning of one key in the folders.
-
-    HarnessError, which begins with `who`, if there is no such cell, or more than one.
-    """
+    """The file of the cell that `name` stands for: a file, or the beginning of one key in the folders."""
     if Path(name).is_file():
         return Path(name)
     folders = list(dict.fromkeys(folders))

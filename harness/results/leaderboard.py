@@ -47,16 +47,11 @@ _BADGE = {"passed": int, "failed": [str], "selector?": {"*": object}, "kit?": st
 
 @dataclass
 class Gathered:
-    """The content of folders.
-
-    measured, failed  key -> cell
-    faults            why files are not counted, one line each
-    badges            hash of a selector -> its conformance badge
-    """
+    """The content of folders: cells by their keys, badges by the hash of the selector."""
 
     measured: dict[str, Cell] = field(default_factory=dict)
     failed: dict[str, Cell] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)  # why files are not counted, one line each
     badges: dict[str, Badge] = field(default_factory=dict)
 
 
@@ -195,11 +190,7 @@ def as_csv(tables: Iterable[Board]) -> str:
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with one plain value a column: `pass_at_k_16`, `best_of_k_NAME_16`, `improvement_ci_low`.
-
-    An interval and an object (its values that are no lists) become several columns; seeds, cells and pools one column
-    with blanks between.
-    """
+    """The row with one plain value a column: `pass_at_k_16`, `improvement_ci_low`; one of seeds, cells, pools."""
     columns: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -309,10 +300,7 @@ class Across:
 
 
 def across(boards: Sequence[Board]) -> list[Across]:
-    """A line for each selector and embedder: those on most pools first, then by falling improvement.
-
-    Subset methods have no samples-to-correct and are left out.
-    """
+    """A line for each ranker and embedder: those on most pools first, then by falling improvement."""
     grouped: dict[tuple[str, str], list[tuple[str, Row]]] = {}
     for board in boards:
         for row in board.rows:
@@ -409,10 +397,9 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
 
 
 def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, files: dict[Path, bytes]) -> str:
-    """Run the conformance kit on a cell's selector and return a summary, such as "passes 31" or "not tried: ...".
+    """What the conformance kit says of a cell's selector: "passes 31", "not tried: ...". A new badge is put in `files`.
 
-    It runs once for each version of selector and kit, and only if exactly that selector is installed. A new badge, in
-    the folder `badges`, is added to `files`.
+    It runs once for each version of selector and kit, and only if exactly that selector is installed.
     """
     from harness.testing import checks, findings
 
@@ -440,10 +427,7 @@ def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, file
 
 
 def validate(folders: Sequence[Path]) -> list[str]:
-    """Return a line for each file that is no cell, cannot be trusted or was made with random weights; [] if none is.
-
-    One line if the folders hold no cells at all.
-    """
+    """Return a line for each file that is no cell, or cannot be trusted; one if the folders hold no cells at all."""
     content = gather(folders)
     if not (content.measured or content.failed or content.faults):
         where = ", ".join(map(str, folders))

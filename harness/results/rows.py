@@ -149,10 +149,7 @@ def with_q(rows: Sequence[Row]) -> list[Row]:
 
 
 def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
-    """Compute a cell's row. Equal outcomes have equal intervals, because they seed the resampling.
-
-    key  the cell's key, if known; None: it is computed
-    """
+    """Compute a cell's row. Equal outcomes have equal intervals, because they seed the resampling."""
     return replace(row_of([(key or cells.key_of(cell), dict(cell))]), seeds=None, cells=None)
 
 
@@ -182,10 +179,9 @@ def row_of(group: Sequence[Keyed]) -> Row:
 
 
 def rows_of(measured: Mapping[str, Cell]) -> list[list[Keyed]]:
-    """Group the cells into rows, sorted by seed inside a row. The result does not depend on the order of the cells.
+    """Group the cells into rows, sorted by seed inside a row, whatever the order of the cells.
 
-    All pools of a row have the same number of cells. Where they differ (one pool ranked with several seeds, another
-    with one), each pool becomes a separate row.
+    Where the pools of a row have unequal numbers of cells (one was ranked with several seeds), each is a row.
     """
     groups: dict[str, list[Keyed]] = {}
     for key in sorted(measured, key=lambda key: (measured[key]["labels"]["seed"], key)):
@@ -246,11 +242,9 @@ def trust_in(entries: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
 
 
 def chance_level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None:
-    """The share of responses graded correct against other problems' references: the mean over problems.
+    """The share of responses graded correct against other problems' references: mean, and 95 % interval over problems.
 
-    counts             each problem's (correct, gradings); None is returned if there are none
-    correct, gradings  sums over the problems
-    share, share_ci    the level, and its 95 % interval over problems; None if no such grading was correct
+    counts  each problem's (correct, gradings); None is returned if there are none
     """
     if not counts:
         return None
@@ -263,15 +257,12 @@ def chance_level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class OneAnswer:
-    """The chance that one answer, taken from k random responses, is correct, for each pool (rows) and budget (columns).
-
-    It is a property of the pools: all selectors on a pool have the same values. A problem without any answer counts 0
-    in `majority`; one whose scores are all unknown counts c/n in `best`.
+    """The chance that one answer, taken from k random responses, is correct; the same for all selectors on these pools.
 
     ks        the budgets that all pools have, ascending
     average   (pools,) of a random response, c/n
-    majority  (pools, ks) of the most frequent answer; None if no response has an answer
-    best      name of a score -> (pools, ks) of the response with the highest score
+    majority  (pools, ks) of the most frequent answer, 0 for a pool without any; None if no response has an answer
+    best      name of a score -> (pools, ks) of the response with the highest score; c/n where all are unknown
     """
 
     ks: Sequence[int]
@@ -385,10 +376,7 @@ def chance(value: float | None) -> str:
 
 
 def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
-    """The columns of a table with these rows, which share their pools; budgets above the pool size are left out.
-
-    in_file  as in leaderboard.md, with more digits; else as in the terminal
-    """
+    """The columns of a table of these rows, which share their pools; `in_file`: of leaderboard.md, with more digits."""
     first, digits = rows[0], ".4g" if in_file else ".2f"
     corrected = first.q_random is not None or any(row.dist is not None for row in rows)  # for multiple tests
     gain_head = "gain" if first.budget is None else f"gain@{first.budget}"

@@ -99,24 +99,18 @@ class Survival:
 
     def solved(self, k: int) -> tuple[float, float] | None:
         """The share solved within k calls and its standard error; None beyond the last call at risk, unless S is 0."""
-        curve = self._until(k)
-        return None if curve is None else (1 - float(curve[0][-1]), _error(curve[1][:, -1]))
+        last = len(self.left) - 1
+        if k > last and self.left[-1] > 0:
+            return None
+        at = min(k, last)
+        return 1 - float(self.left[at]), float(np.sqrt((self.influence[:, at] ** 2).sum()))
 
     def restricted_mean(self, k: int) -> tuple[float, float] | None:
-        """E min(T, k + 1) and its standard error; None beyond the last call at risk, unless S is 0."""
-        curve = self._until(k)
-        return None if curve is None else (float(curve[0].sum()), _error(curve[1].sum(axis=1)))
-
-    def _until(self, k: int) -> tuple[Floats, Floats] | None:
-        beyond = max(0, k + 1 - len(self.left))
-        if beyond and self.left[-1] > 0:
+        """E min(T, k + 1) and its standard error; None as in `solved`."""
+        if self.solved(k) is None:
             return None
-        # Once all are solved, S stays 0.
-        return np.pad(self.left, (0, beyond))[: k + 1], np.pad(self.influence, ((0, 0), (0, beyond)))[:, : k + 1]
-
-
-def _error(influence: Floats) -> float:
-    return float(np.sqrt((influence**2).sum()))
+        influence = self.influence[:, : k + 1].sum(axis=1)
+        return float(self.left[: k + 1].sum()), float(np.sqrt((influence**2).sum()))
 
 
 def survival_of(records: Iterable[Record]) -> Survival:

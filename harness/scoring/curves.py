@@ -1,9 +1,7 @@
 """pass@k at every budget: shares, bands, and how many times fewer calls one method needs than another for the same.
 
-For random selection pass@k is exact on each problem, 1 - C(N-c, k)/C(N, k). For a selector it is the share of trials
-whose first k picks (for a subset method: whose subset of size k) hold a correct response. Bands are pointwise and 95 %,
-from a percentile bootstrap over problems, with the trials of a problem averaged first. Two curves of one pool share its
-problems, so overlapping bands do not mean that there is no difference.
+Bands are pointwise and 95 %, from a percentile bootstrap over problems, with the trials of a problem averaged first.
+Two curves of one pool share its problems, so overlapping bands do not mean that there is no difference.
 
 The *factor*, how many times fewer calls, is the horizontal distance between two curves (Tuyls et al. 2025,
 arXiv:2510.11686: "3x to 6x", "56.9x"). A curve is known at ascending budgets. It is made monotone by its running
@@ -89,15 +87,10 @@ def band(shares: Floats, seed: int) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """pass@k of one method on its problems and on resamples of them, monotone in k.
+    """pass@k of one method on its problems and on resamples of them, monotone in k."""
 
-    ks        (budgets,) ascending
-    passed    (1 + resamples, budgets): row 0 is of the problems themselves
-    problems  their number
-    """
-
-    ks: Ints
-    passed: Floats
+    ks: Ints  # (budgets,) ascending
+    passed: Floats  # (1 + resamples, budgets): row 0 is of the problems themselves
     problems: int
 
 
@@ -133,7 +126,7 @@ def curve(ks: Sequence[int], shares: Floats, seed: int) -> Curve:
 
 
 def selected_curve(outcomes: Outcomes, seed: int) -> Curve:
-    """The curve of a selector at each budget up to the smallest pool, or at those for which all pools have a subset."""
+    """That of a selector, at each budget up to the smallest pool, or at those for which all pools have a subset."""
     ks, shares = selected_shares(outcomes, range(1, int(outcomes.n.min()) + 1))
     return curve(ks, outcomes.inside(shares), seed)
 

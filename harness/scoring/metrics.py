@@ -104,10 +104,9 @@ def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
 
 
 def telling_budget(n: Ints, c: Ints) -> int | None:
-    """The budget at which random selection solves about half of the solvable problems: a power of two or the least N.
+    """The budget, 1, 2, 4, ... or the least N, at which random selection solves about half of the solvable problems.
 
-    It is the one that comes nearest to half: there the hit of a subset varies most. It depends on (N, c)
-    alone, so no selector can influence it. None where no problem is solvable.
+    There the hit of a subset varies most, and no selector can influence it. None where no problem is solvable.
     """
     if not (np.asarray(c) > 0).any():
         return None
@@ -135,8 +134,7 @@ def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
 def win_tie_loss(ranks: Ints, n: Ints, c: Ints) -> tuple[Floats, Floats, Floats]:
     """The exact P(rank < R), P(rank = R), P(rank > R) per problem and trial, where R is the rank in a random order.
 
-    ranks (problems, trials); N+1 means that no response is correct. For c = 0 both ranks are N+1: a tie. Random
-    selection itself has win = loss in expectation.
+    For c = 0 both are N+1: a tie. Random selection itself has win = loss in expectation.
     """
     n, c = np.asarray(n)[:, None], np.asarray(c)[:, None]
     win = np.where(c == 0, 0.0, random_misses(n, c, ranks))
@@ -191,10 +189,7 @@ class Outcomes:
 
 
 def over_seeds(groups: Sequence[Sequence[Outcomes]]) -> Outcomes:
-    """Join the outcomes of several cells. A group holds the cells of one pool, all with the same problems in one order.
-
-    The cells of a group become further trials on its pool. All groups must have the same size and the same problems.
-    """
+    """Join cells of the same problems; a group holds the cells of one pool, as further trials, in equal numbers."""
 
     def joined(parts: Sequence[Sequence[Any]]) -> Any:
         """The arrays of the cells, by group: trials side by side, and the pools of a problem adjacent."""
@@ -263,10 +258,7 @@ def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_ranks(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
-    """The metrics, intervals and test that need a ranker's ranks: of all problems, of solvable ones, stopped at each k.
-
-    Each improvement is random's mean / the selector's.
-    """
+    """What needs a ranker's ranks: of all problems, of solvable ones, and stopped at each k."""
     n, c, names = outcomes.n, outcomes.c, [str(k) for k in ks]
     # Columns (problems, 1 + budgets): without a budget, then stopped at each.
     expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
@@ -401,8 +393,7 @@ def _won(voting: Sequence[tuple[int, float, Any, Any]], others: Any, most: int) 
     """The generating function of the chance that a correct answer wins with m votes, at the points z.
 
     voting  for each size that can have m votes: how many answers have it, the sum of their correct shares, and the
-            generating functions of counts below m, and of m
-    others  the generating function of all other responses
+            generating functions of counts below m, and of m; `others`: that of all other responses
     most    how many answers at once can have m votes
     """
     u, tie_weights = _nodes(min(sum(count for count, *_ in voting), most))

@@ -47,13 +47,10 @@ BEYOND_RANGE = "too few problems, or too few that differ: it would reach over al
 
 
 def trust(n: Ints, c: Ints) -> Literal["nominal", "rough", "few problems"]:
-    """How far `improvement_ci` on a pool can be trusted; equal for all its selectors, since it depends on (N, c) only.
-
-    n, c (problems,), or (problems, seeds) where a problem has one pool per seed: expected calls are averaged over them.
+    """How far `improvement_ci` on a pool can be trusted; n, c (problems,), or (problems, seeds).
 
     "few problems": fewer than 100. "rough": one problem holds more than 3 % of all calls that random selection is
-    expected to make, so that the tail of hard problems is too thinly sampled. Else "nominal": measured coverage is in
-    docs/statistics.md.
+    expected to make, so that the tail of hard problems is too thinly sampled. Else "nominal" (docs/statistics.md).
     """
     if len(n) < FEW_PROBLEMS:
         return "few problems"
@@ -102,8 +99,7 @@ def difference_interval(differences: Floats, seed: int, widest: float = np.inf) 
 def difference_intervals(differences: Floats, seed: int, widest: float = np.inf) -> list[list[float] | None]:
     """A 95 % interval [low, high] for the mean of each column; differences (problems, columns).
 
-    None for fewer than two problems, or where it would reach `widest`, the largest possible difference, or more either
-    way.
+    None for fewer than two problems, or where it would reach `widest`, the largest possible difference.
     """
     d, n = np.asarray(differences, float), len(differences)
     if n < 2:
@@ -178,10 +174,9 @@ def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
 def independent_trials(values: Ints | Floats, expected: Floats) -> int:
     """The effective number of independent trials, 1 to T: T / (1 + (T - 1) r) rounded down.
 
-    values (problems, trials), ranks say, of which each problem can have several; expected (problems,): their means in
-    random orders. r is the trials' intraclass correlation around the expected values, which are first scaled to the
-    observed mean; r is at least 0. A deterministic ranker repeats one trial: r = 1, one trial. Random orders: r is near
-    0.
+    values (problems, trials), ranks say; expected (problems,): their means in random orders. r >= 0 is the trials'
+    intraclass correlation around the expected values, which are first scaled to the observed mean: 1 for a
+    deterministic ranker, near 0 for random orders.
     """
     trials = values.shape[1]
     excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
@@ -201,9 +196,8 @@ def _two_sided(law: Floats, value: float) -> float:
 def _rank_sum_law(n: Ints, c: Ints, trials: int) -> tuple[int, Floats]:
     """The law of the sum of `trials` random orders' ranks of each problem, 0 < c < N: `first`, and P(first), ...
 
-    It is the inverse transform of the product of the problems' characteristic functions. The distribution of a sum of
-    many ranks is smooth: its characteristic function is 0 except at the lowest frequencies. Only these are computed,
-    four times as many in each step, until the highest computed ones are 0.
+    It is the inverse transform of the product of the problems' characteristic functions, which is 0 except at the
+    lowest frequencies. Only these are computed, four times as many in each step, until the highest ones are 0.
     """
     mean = trials * float(((n + 1) / (c + 1)).sum())
     variance = trials * float((c * (n + 1) * (n - c) / ((c + 1) ** 2 * (c + 2))).sum())
@@ -246,8 +240,7 @@ def random_subset_test(hits: Floats, chances: Floats) -> float | None:
 
     hits (problems, trials) of 0 and 1; chances (problems,) that a random subset of this budget holds a correct one. The
     null distribution is exact: given (N, c) random subsets are independent, and the number of hits is Poisson
-    binomial, as permuting the responses' labels in every pool would give. Trials that agree are not independent
-    evidence: an effective number of them counts, as in `independent_trials`.
+    binomial. Trials count as `independent_trials`.
     """
     hits, chances = np.asarray(hits, float), np.asarray(chances, float)
     varies = (chances > 0) & (chances < 1)
