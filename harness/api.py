@@ -32,7 +32,6 @@ from harness.plugin_system.component import registered
 from harness.plugin_system.registry import is_own
 from harness.pools.given import is_table
 from harness.results import cells, leaderboard
-from harness.results.columns import html_table
 from harness.results.rows import Row
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
@@ -95,15 +94,6 @@ class Results(Sequence[Row]):
 
     def __repr__(self) -> str:
         return self.table()
-
-    def _repr_html_(self) -> str:
-        """What notebooks show: the tables of `table`, without the explanations."""
-        from html import escape
-
-        from harness.cli.result_tables import by_pool
-
-        tables = [board.rows for board in self.boards if board.rows] or by_pool(self.rows)
-        return "".join(map(html_table, tables)) + "".join(f"<p>{escape(line)}</p>" for line in self._remarks())
 
     def _remarks(self) -> list[str]:
         failed = [] if self.boards else [f"failed: {line}" for line in self.failures.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -110,7 +111,7 @@ def leaderboard(
         places = ", ".join(map(str, folders))
         raise HarnessError(f"leaderboard: no cells in {places}: run something first, or name a folder")
     if over_pools:
-        return show([line.to_json() for line in boards.across(tables)], as_json, result_tables.across)
+        return show([asdict(line) for line in boards.across(tables)], as_json, result_tables.across)
     written = boards.write(out or (folders[0].parent if folders[0].name == "cells" else folders[0]), gathered, tables)
     if as_json:
         console.write(boards.as_json(tables))
@@ -148,19 +149,19 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Copy cells from the store to results/, and check their selectors with the conformance kit."""
-    from harness.results import publishing
+    from harness.results import leaderboard
     from harness.system.console import put
 
-    rows = publishing.publish(keys or (), store, to, plugin or ())
+    rows = leaderboard.publish(keys or (), store, to, plugin or ())
     show(rows, as_json, lambda _: put("\n".join(f"{row['file']}: conformance {row['conformance']}" for row in rows)))
 
 
 @results_app.command()
 def validate(folder: Cells = None, as_json: Json = False) -> None:
     """Name every file that is no cell, or whose cell cannot be trusted; exit code 1 if there is one."""
-    from harness.results import publishing
+    from harness.results import leaderboard
     from harness.system.console import put
 
-    faults = publishing.validate(folder or [Path("results")])
+    faults = leaderboard.validate(folder or [Path("results")])
     show(faults, as_json, lambda faults: put("\n".join(faults) or "all cells can be counted"))
     raise typer.Exit(1 if faults else 0)

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.columns import (
-    TERMINAL,
+from harness.results.rows import (
     Column,
+    Row,
     answer_remarks,
-    chance,
     columns,
     embedders,
     lines,
     remarks,
     verdict_remarks,
 )
-from harness.results.rows import Row
 from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
@@ -25,11 +23,11 @@ if TYPE_CHECKING:
 
 
 TRUST = {
+    "nominal": "nominal",
     "rough": "rough, one problem has more than 3 % of the expected calls (docs/statistics.md)",
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
 BUDGETS = 6  # that a comparison shows of k = 1, 2, 4, ..., N: the last ones
-POOL = ("task", "split", "model", "engine", "sampler", "n")  # rows that share these are in one table
 
 
 def results(rows: Sequence[Row], store: Path) -> None:
@@ -38,8 +36,9 @@ def results(rows: Sequence[Row], store: Path) -> None:
     if not rows:
         return
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
-    for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
-        explained.append(f"intervals: {TRUST[trust]}.")
+    explained += [
+        f"intervals: {TRUST[trust]}." for trust in dict.fromkeys(row.trust for row in rows) if trust != "nominal"
+    ]
     explained += remarks(rows)
     if not any(row.solvable for row in rows):
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
@@ -56,7 +55,7 @@ def by_pool(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows of each table: those that share their pool."""
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
+        pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n), []).append(row)
     return list(pools.values())
 
 
@@ -72,7 +71,7 @@ def _reason(row: Row, store: Path) -> str:
 
 def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
-    every = [column for column in columns(rows, TERMINAL) if column.kept]
+    every = [column for column in columns(rows) if column.kept]
     first, measured = lines(rows, every)
     headings = [Heading(column.head, column.kept, right=not column.is_text) for column in every]
     table, shown = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])
@@ -95,7 +94,7 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     for board in boards:
         if board.rows:
             legend |= dict.fromkeys(column.legend for column in of_one_pool(board.rows) if column.legend)
-            put("\n".join([f"intervals: {TRUST.get(board.rows[0].trust, board.rows[0].trust)}.", *remarks(board.rows)]))
+            put("\n".join([f"intervals: {TRUST[board.rows[0].trust]}.", *remarks(board.rows)]))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
     for line in legend:
@@ -131,14 +130,14 @@ def across(lines: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _interval(ends: Sequence[float] | None) -> str:
-    return "[-]" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+def _interval(ends: Sequence[float | None] | None, digits: str = ".2f") -> str:
+    return f"[{', '.join('...' if end is None else f'{end:{digits}}' for end in ends) if ends else '-'}]"
 
 
 def comparison(value: Mapping[str, Any]) -> None:
     """Print the comparison of two cells: in calls, or at a budget in percentage points of hits."""
     budget, scale = value["budget"], 1 if value["budget"] is None else -100  # `value` has the difference in misses
-    names, against = [], []
+    names = []
     for place, side in enumerate((value["first"], value["second"])):
         seeds = f", {len(side['seeds'])} seeds" if len(side["seeds"]) > 1 else ""
         name = f"{side['selector']} ({side['embedder']}{seeds})"
@@ -146,22 +145,15 @@ def comparison(value: Mapping[str, Any]) -> None:
             names.append(f"{name}: {value['samples_to_correct'][place]:.2f} calls")
         else:
             names.append(f"{name}: pass@{budget} {100 * value['pass_at_budget'][place]:.1f} %")
-        if side["k95"] is None:
-            against.append(f"{name} against random at {side['budget']}: p = {chance(side['p_budget'])}")
-        else:
-            saved = f"k95 {side['k95']} ({side['calls_saved']:+d} calls saved)"
-            against.append(f"{name} against random: {saved}, p = {chance(side['p_random'])}")
     left_out = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
     if value["seeds_left_out"]:
         left_out += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
     left_out += "" if value["same_pool"] else "; the pools differ"
-    ends = sorted(scale * end for end in value["difference_ci"] or ())
-    interval = f"[{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else "[-]"
+    interval = _interval(sorted(scale * end for end in value["difference_ci"] or ()), "+.2f")
     reads = "below 0 the first needs fewer" if budget is None else "points; above 0 the first hits more"
     more, less = ("needs fewer", "needs more") if budget is None else ("hits more", "hits less")
     lines = [
         f"{'; '.join(names)}; {value['problems']} problems{left_out}",
-        *against,
         f"difference {scale * value['difference'] + 0.0:+.2f} {interval}, p = {value['p']:.4g}; {reads}",
         f"the first {more} on {_differing(value['fewer'])}",
         f"the first {less} on {_differing(value['more'])}",
@@ -171,9 +163,14 @@ def comparison(value: Mapping[str, Any]) -> None:
     if value["first"]["trust"] != "nominal":
         lines.append(f"intervals: {TRUST[value['first']['trust']]}")
     put("\n".join([*lines, "calls for the pass@k that the second has at k; above 1 the first needs fewer"]))
+    rows = []
     shown = value["efficiency"][-BUDGETS:]
+    for at in shown:
+        calls = ("never" if at["pass_at_k"] else "-", "-")
+        if at["times"] is not None:
+            calls = (f"{at['calls']:.1f}", f"{at['times']:.2f} {_interval(at['times_ci'])}")
+        rows.append((str(at["k"]), f"{100 * at['pass_at_k']:.1f}", str(at["calls_behind"]), *calls))
     heads = ("k", "pass@k %", "second", "first", "times fewer [95 %]")
-    rows = [(str(at["k"]), f"{100 * at['pass_at_k']:.1f}", str(at["calls_behind"]), *_times_fewer(at)) for at in shown]
     put(word_table([Heading(head, right=True) for head in heads], rows, console().width)[0])
     if largest := value["largest_efficiency"]:
         put(f"largest factor: {largest['times']:.2f}, at k = {largest['k']}")
@@ -188,24 +185,17 @@ def _differing(problems: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(problems)} problems" + (f": {', '.join(shown)}" if shown else "")
 
 
-def _times_fewer(at: Mapping[str, Any]) -> tuple[str, str]:
-    """The calls of the first, and the factor with its interval; an open end is "..."."""
-    if at["times"] is None:
-        return ("never", "-") if at["pass_at_k"] else ("-", "-")
-    ends = ", ".join("..." if end is None else f"{end:.2f}" for end in at["times_ci"] or ())
-    return f"{at['calls']:.1f}", f"{at['times']:.2f} [{ends or '-'}]"
-
-
 def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print runs that stopped at the first correct response: share solved and restricted mean, with standard errors."""
     for row in rows:
         names = (row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")
         put(" · ".join(names))
-        shares = [(k, "-", "-") for k in row["share_solved"]]
-        for place, (k, share) in enumerate(row["share_solved"].items()):
+        shares = []
+        for k, share in row["share_solved"].items():
+            shares.append((k, "-", "-"))
             if share is not None:
                 solved = f"{100 * share:.1f} ± {100 * row['share_solved_se'][k]:.1f} %"
-                shares[place] = (k, solved, f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}")
+                shares[-1] = (k, solved, f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}")
         heads = ("budget k", "solved within k", "restricted mean at k")
         put(word_table([Heading(head, right=True) for head in heads], shares, console().width)[0])
         counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harness.jobs.selection import Chosen
     from harness.verifying.loop import Loop
 
+NUMBERS = ("rank", "index", "call", "value")
 MOST = 50  # hits that are shown
 IDS = 5  # unsolved problems that are named
 FAR_APART = 3  # bounds with a larger ratio say nothing
@@ -68,32 +69,30 @@ def outcomes(rows: Sequence[Mapping[str, str]]) -> None:
 
 def picks(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a row for each response: its problem, what else is known of it, and the beginning of its text."""
-    numbers = [name for name in ("rank", "index", "call", "value") if any(name in row for row in rows)]
-    names = [name for name in ("name",) if any(name in row for row in rows)]
-    texts = [name for name in ("response",) if any(name in row for row in rows)]
-    headings = [Heading("problem"), *(Heading(name, right=True) for name in numbers), *map(Heading, names)]
-    headings += [Heading(name, kept=1, prose=True) for name in texts]
-    lines = []
-    for row in rows:
-        values = [row.get(name) for name in numbers]
-        cells = [
-            f"{value:.4g}" if isinstance(value, float) else str("" if value is None else value) for value in values
-        ]
-        cells += [printable(str(row.get(name, "")), "") for name in names]
-        cells += [printable(short(row[name][:200]), "") for name in texts]
-        lines.append([printable(row["problem_id"], ""), *cells])
-    put(word_table(headings, lines, console().width)[0])
+    names = [name for name in (*NUMBERS, "name", "response") if any(name in row for row in rows)]
+    headings = [Heading("problem"), *(Heading(name, right=name in NUMBERS) for name in names if name != "response")]
+    headings += [Heading("response", kept=1, prose=True)] if "response" in names else []
+
+    def cell(row: Mapping[str, Any], name: str) -> str:
+        value = row.get(name)
+        if name == "response":
+            value = short(row[name][:200])
+        return f"{value:.4g}" if isinstance(value, float) else printable("" if value is None else str(value), "")
+
+    put(
+        word_table(headings, [[cell(row, name) for name in ("problem_id", *names)] for row in rows], console().width)[0]
+    )
 
 
 def selection(chosen: Sequence[Chosen]) -> None:
     """Print a row for each chosen response."""
     has_names = any(any(each.names) for each in chosen)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for each in chosen:
         for rank, index in enumerate(each.order, 1):
             row = {"problem_id": each.problem_id, "rank": rank if each.ordered else "-", "index": index}
-            row |= {"name": each.names[index] if each.names else ""} if has_names else {}
-            rows.append({**row, "response": each.texts[index]})
+            name = {"name": each.names[index] if each.names else ""} if has_names else {}
+            rows.append({**row, **name, "response": each.texts[index]})
     picks(rows)
 
 
@@ -108,8 +107,8 @@ def asked(value: Mapping[str, Any]) -> None:
     """Print the picks that are out, then what was found so far."""
     if value["ask"]:
         to_verify(value["ask"])
-    if value["ask"] and value["found"]:
-        put("found so far:")
+        if value["found"]:
+            put("found so far:")
     _found(value["found"])
     put("\n".join(lines(value)))
 

@@ -278,8 +278,7 @@ class Choices(Column):
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Compute them."""
-        from harness.scoring import votes
-        from harness.scoring.metrics import budgets
+        from harness.scoring.metrics import best_of_k, budgets, majority_at_k
 
         for each in todo:
             given = each.given
@@ -293,9 +292,9 @@ class Choices(Column):
             ks = budgets(len(correct))
             columns: dict[str, Any] = {"k": ks}
             if any(answer is not None for answer in answers):
-                columns["maj"] = votes.majority_at_k(answers, correct, ks)
+                columns["maj"] = majority_at_k(answers, correct, ks)
             for name, values in ratings.items():
-                columns[f"best:{name}"] = votes.best_of_k(values[: len(correct)], correct, ks)
+                columns[f"best:{name}"] = best_of_k(values[: len(correct)], correct, ks)
             out.keep(each, table(columns))
 
 

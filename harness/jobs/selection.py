@@ -344,7 +344,7 @@ def _answers(
             answers[each.problem.id] = made
             total_cpu_s += cpu_s
             bar.advance()
-    from harness.results.columns import answers_line  # scipy.stats, which `harness select` does without
+    from harness.results.rows import answers_line  # scipy, which `harness select` does without
 
     context.progress.say(answers_line(sum(map(len, answers.values())), total_cpu_s))
     return lambda each: answers[each.problem.id]

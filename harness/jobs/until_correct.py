@@ -1,8 +1,7 @@
 """`harness run --until-correct`: verify each response when it is sampled, until one is correct or the budget is spent.
 
 There is no pool and no selector: the order is the sampler's. A problem gives a stopping time, which is censored where
-the budget ended first. Such runs are scored by `scoring.survival`, kept apart from cells, and never averaged with them.
-The whole run is one more file (`results.stopping_times`).
+the budget ended first. The whole run is one more file, scored apart from cells (`results.stopping_times`).
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A cell holds the values from which metrics are computed, and no metric: per prob
 up to the first correct response (or one subset per budget); and the inputs of every stage. Its name is the hash of its
 inputs, so the cells of two people are merged by copying files. Its checksum shows whether it was edited after it was
 measured. A failed cell is kept and shown with its reason, and the next run makes it again.
+
+docs/schemas/cell.json says what each field means.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NotRequired
+from types import NoneType
+from typing import Any
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from harness.errors import HarnessError
 from harness.scoring.metrics import Outcomes, budgets
@@ -38,118 +40,78 @@ BADGES, SEQUENCES, TABLES, EVALUATION = "conformance", "sequences", "leaderboard
 
 Cell = dict[str, Any]
 
+# What a cell holds, as `misfit` reads it. Labels are the fields of `Row` by which it is named.
+_TEXT, _COUNT, _OBJECT, _CHANCES = (str, NoneType), (int, NoneType), {"*": object}, {"*": (float, int)}
+LABELS: dict[str, type] = dict.fromkeys(("task", "split", "model", "engine", "sampler", "embedder", "selector"), str)
+LABELS |= dict.fromkeys(("trials", "seed"), int)
+_SHAPE = {
+    "kind": str,
+    "schema": int,
+    "labels": LABELS,
+    "grader": str,
+    "inputs": {
+        "pool": {"key": str, "n?": _COUNT, "task?": (str, dict, NoneType), "revision?": _TEXT},
+        "verdict": {"given": bool, "task?": _TEXT, "grader?": _TEXT},
+        "ranking": {
+            "n": _COUNT,
+            "selector": {"name": str, "params": _OBJECT, "dist": str, "code": str},
+            "learns?": bool,
+        },
+        "embedding?": _OBJECT,
+        "score?": _OBJECT,
+    },
+    "from?": str,  # the hash of the files of its store; not published
+    "config?": _OBJECT,
+    "versions": {"*": str},
+    "hardware": _OBJECT,
+    "weights?": [_OBJECT],
+    "conditions?": {"*": [str]},
+    "failed?": str,
+    "checksum": str,
+    "problems": [
+        {
+            "id": str,
+            **dict.fromkeys(("n?", "c?", "errors?"), int),
+            "disputed?": _COUNT,
+            "routes?": {"*": int},
+            "chance?": [int],
+            "maj_at_k?": _CHANCES,
+            "best_of_k?": {"*": _CHANCES},
+            "answering?": [(float, int)],
+            "ranks?": [int],
+            "orders?": [[int]],
+            "hits?": {"*": [bool]},
+        }
+    ],
+}
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_WORDS |= {list: "a list", dict: "an object", NoneType: "null"}
 
-# What a cell holds.
 
+def misfit(value: Any, shape: Any, place: str = "") -> str:
+    """What is wrong with a JSON value, in one line; "" if nothing is.
 
-class CellProblem(TypedDict):
-    """One problem of a cell: N, c, verifier errors; per trial the rank and the order, or the hits of subsets.
-
-    disputed    grades that a second grader disputes; None if there was none
-    routes      route of the grader -> number of correct verdicts by it; "-" for a grader with only one route
-    chance      [correct, gradings] against the references of other problems, if that was tried
-    maj_at_k    of the pool, by budget, if a response has an answer
-    best_of_k   of the pool, by name of a score and by budget
-    answering   [responses, CPU seconds] of running them for their answers, if they were run
-
-    A problem of a failed cell has only its id.
+    shape  a type, several, or `object` for any; [the shape of each entry]; {"*": the shape of each value}; or
+           {name: shape}, where a name with "?" may be absent, and others may be there
     """
-
-    id: str
-    n: NotRequired[int]
-    c: NotRequired[int]
-    errors: NotRequired[int]
-    disputed: NotRequired[int | None]
-    routes: NotRequired[dict[str, int]]
-    chance: NotRequired[list[int]]
-    maj_at_k: NotRequired[dict[str, float]]
-    best_of_k: NotRequired[dict[str, dict[str, float]]]
-    answering: NotRequired[list[float]]
-    ranks: NotRequired[list[int]]
-    orders: NotRequired[list[list[int]]]
-    hits: NotRequired[dict[str, list[bool]]]
-
-
-class CellLabels(TypedDict):
-    """What was run together, by name; as in `Row`."""
-
-    task: str
-    split: str
-    model: str
-    engine: str
-    sampler: str
-    embedder: str
-    selector: str
-    trials: int
-    seed: int
-
-
-LABELS = tuple(CellLabels.__annotations__)
-
-
-class CellPool(TypedDict):
-    """What made the pool; its other entries depend on where the responses come from."""
-
-    key: str
-    n: NotRequired[int | None]
-    task: NotRequired[str | dict[str, Any] | None]
-    revision: NotRequired[str | None]
-
-
-class CellVerdict(TypedDict):
-    """What graded the responses; `given`: the maker of the pool did."""
-
-    given: bool
-    task: NotRequired[str | None]
-    grader: NotRequired[str | None]
-
-
-class CellSelector(TypedDict):
-    """The selector, known by the hash of its code."""
-
-    name: str
-    params: dict[str, Any]
-    dist: str
-    code: str
-
-
-class CellRanking(TypedDict):
-    """What ranked the pool."""
-
-    n: int | None
-    selector: CellSelector
-    learns: NotRequired[bool]
-
-
-class CellInputs(TypedDict):
-    """The inputs of every stage, whose hash is the cell's name."""
-
-    pool: CellPool
-    verdict: CellVerdict
-    ranking: CellRanking
-    embedding: NotRequired[dict[str, Any]]
-    score: NotRequired[dict[str, Any]]
-
-
-CellFiles = TypedDict("CellFiles", {"from": NotRequired[str]})  # the hash of the files of its store; not published
-
-
-class CellFile(CellFiles):
-    """A cell: one task, model, sampler, embedder and selector that were run together, in raw outcomes."""
-
-    kind: str
-    schema: int
-    labels: CellLabels
-    grader: str
-    inputs: CellInputs
-    config: NotRequired[dict[str, Any]]
-    versions: dict[str, str]
-    hardware: dict[str, Any]
-    weights: NotRequired[list[dict[str, Any]]]
-    conditions: NotRequired[dict[str, list[str]]]
-    failed: NotRequired[str]
-    checksum: str
-    problems: list[CellProblem]
+    if shape is object:
+        return ""
+    kinds = shape if isinstance(shape, tuple) else (shape,) if isinstance(shape, type) else (type(shape),)
+    if type(value) not in kinds:
+        return f"{place!r:.80}: expected {' or '.join(_WORDS[kind] for kind in kinds)}, got {value!r:.80}"
+    parts: Iterable[tuple[Any, Any, Any]] = ()
+    if isinstance(shape, list):
+        plain = isinstance(shape[0], type) and set(map(type, value)) <= {shape[0]}  # most lists: looked at at once
+        parts = () if plain else ((at, each, shape[0]) for at, each in enumerate(value))
+    elif isinstance(shape, dict) and "*" in shape:
+        parts = ((name, each, shape["*"]) for name, each in value.items())
+    elif isinstance(shape, dict):
+        names = [(name.removesuffix("?"), each) for name, each in shape.items()]
+        lacking = next((name for name in shape if name[-1] != "?" and name not in value), None)
+        if lacking:
+            return f"{f'{place}.{lacking}'.lstrip('.')!r}: is missing"
+        parts = ((name, value[name], each) for name, each in names if name in value)
+    return next(filter(None, (misfit(each, inner, f"{place}.{at}".lstrip(".")) for at, each, inner in parts)), "")
 
 
 LIBRARIES = (
@@ -161,9 +123,7 @@ LIBRARIES = (
 def made_with(plugins: Iterable[str]) -> dict[str, Any]:
     """What a cell says of the run: {"versions": name -> version, "hardware": properties of the machine that ranked}.
 
-    GPUs are listed only if torch is already imported.
-
-    plugins  names of distributions whose versions are listed after those of Python and `LIBRARIES`
+    Versions are those of Python, `LIBRARIES`, and these distributions. GPUs are listed if torch is imported already.
     """
     versions = {"python": platform.python_version()}
     for name in dict.fromkeys([*LIBRARIES, *plugins]):
@@ -173,7 +133,7 @@ def made_with(plugins: Iterable[str]) -> dict[str, Any]:
     with suppress(OSError):
         named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
         processor = named[1].strip() if named else processor
-    with suppress(AttributeError, ValueError, OSError):
+    with suppress(AttributeError, ValueError, OSError):  # not on every system
         memory_gb = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     torch = sys.modules.get("torch")
     gpus = range(torch.cuda.device_count()) if torch and torch.cuda.is_available() else ()
@@ -190,7 +150,7 @@ def made_with(plugins: Iterable[str]) -> dict[str, Any]:
 
 
 def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's entry without its orders, which are most of a cell's size and enter no metric."""
+    """A problem's entry without its orders, most of a cell's size, which enter no metric."""
     return {name: value for name, value in entry.items() if name != "orders"}
 
 
@@ -217,10 +177,7 @@ def outcomes(cell: Mapping[str, Any]) -> Outcomes:
 
 
 def resampling_seed(*cells: Mapping[str, Any]) -> int:
-    """The seed of the resampling of some cells, in any order: a hash of their outcomes, and of nothing else.
-
-    So a key that changes (another revision of a component, another format) moves no interval.
-    """
+    """The seed of the resampling of some cells, in any order: a hash of their outcomes, so no key moves an interval."""
     hashes = [
         digest([[e["id"], e["n"], e["c"], e["errors"], e.get("ranks") or e["hits"]] for e in cell["problems"]])
         for cell in cells
@@ -241,14 +198,11 @@ def checksum(cell: Mapping[str, Any]) -> str:
 
     `problems` may be an iterator: no two of its entries are in memory at once.
     """
-    place = '"problems":"\\u0000"'
     about = {name: value for name, value in cell.items() if name != "checksum"} | {"problems": "\0"}
-    before, _, after = canonical_json(about).partition(place)
+    before, _, after = canonical_json(about).partition('"problems":"\\u0000"')
     sums = hashlib.sha256(f'{before}"problems":['.encode("utf-8", "surrogatepass"))
-    separator = ""
-    for entry in cell["problems"]:
-        sums.update(f"{separator}{canonical_json(entry)}".encode("utf-8", "surrogatepass"))
-        separator = ","
+    for place, entry in enumerate(cell["problems"]):
+        sums.update(f"{',' if place else ''}{canonical_json(entry)}".encode("utf-8", "surrogatepass"))
     sums.update(f"]{after}".encode("utf-8", "surrogatepass"))
     return sums.hexdigest()[:32]
 
@@ -256,29 +210,25 @@ def checksum(cell: Mapping[str, Any]) -> str:
 def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> tuple[str, list[bytes]]:
     """A cell's key, and the parts of its file: a problem a line, so that versions are easy to compare."""
     about = {name: value for name, value in about.items() if name not in ("problems", "checksum")}
-    ids: list[str] = []
+    ids: list[dict[str, str]] = []
     lines: list[bytes] = []
 
     def noted() -> Iterator[Mapping[str, Any]]:
         for entry in entries:
             line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             lines.append(f"{',' if ids else ''}\n  {line}".encode())
-            ids.append(entry["id"])
+            ids.append({"id": entry["id"]})
             yield entry
 
     total = checksum({**about, "problems": noted()})
     head = json.dumps({**about, "checksum": total}, indent=1, ensure_ascii=False, allow_nan=False)
-    key = key_of({**about, "problems": [{"id": problem_id} for problem_id in ids]})
-    return key, [f'{head[:-2]},\n "problems": ['.encode(), *lines, b"\n ]\n}\n"]
+    return key_of({**about, "problems": ids}), [f'{head[:-2]},\n "problems": ['.encode(), *lines, b"\n ]\n}\n"]
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write a cell to FOLDER/KEY.json, and return its key.
+    """Write the cell of these `problems` to FOLDER/KEY.json, and return its key; no entry is kept in memory.
 
     In a read-only store nothing is written, which is an error only if the cell is not there yet.
-
-    about    the cell; its own `problems` and `checksum`, if any, are not read
-    entries  the entries of `problems`, in order; each is let go of as soon as its line is made
     """
     key, parts = rendered(about, entries)
     path = folder / f"{key}.json"
@@ -296,10 +246,7 @@ def write(folder: Path, cell: Mapping[str, Any]) -> str:
 
 
 def as_published(cell: Cell) -> Cell:
-    """The cell without what means nothing elsewhere: `from`, and the folders of absolute paths. Its key may be another.
-
-    Its checksum is still that of the cell before.
-    """
+    """The cell without `from` and the folders of absolute paths: its key may change, its checksum stays."""
     kept = {name: value for name, value in cell.items() if name not in ("from", "problems")}
     return {**inert_text.without_folders(kept), "problems": cell["problems"]}
 
@@ -308,10 +255,7 @@ def as_published(cell: Cell) -> Cell:
 
 
 def files(folders: Iterable[Path]) -> list[Path]:
-    """Every JSON file in the folders and below them that should be a cell: not what else is published beside cells.
-
-    Of a store (a folder with a folder `cells`) those are its cells, and no other file.
-    """
+    """Every JSON file in the folders and below that should be a cell; of a store (a folder with `cells`) its cells."""
     within = [folder / "cells" if (folder / "cells").is_dir() else folder for folder in folders]
     return [
         path
@@ -322,18 +266,15 @@ def files(folders: Iterable[Path]) -> list[Path]:
 
 
 def named(name: str, folders: Iterable[Path], who: str) -> Path:
-    """The file of the cell that `name` stands for: a file, or the beginning of one key in the folders.
-
-    HarnessError, which begins with `who`, if there is no such cell, or more than one.
-    """
+    """The file of the cell that `name` stands for: a file, or the beginning of one key in the folders."""
     if Path(name).is_file():
         return Path(name)
     folders = list(dict.fromkeys(folders))
     matches = sorted({path.name: path for path in files(folders) if path.name.startswith(name)}.values())
     if len(matches) == 1:
         return matches[0]
-    where = ", ".join(map(str, folders))
     if not matches:
+        where = ", ".join(map(str, folders))
         raise HarnessError(f"{who}: no file {name!r}, and no cell whose key begins so in {where}")
     keys = ", ".join(path.stem for path in matches[:3])
     raise HarnessError(f"{who}: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
@@ -351,11 +292,12 @@ def read(path: Path) -> Cell:
         raise HarnessError(
             f"cell {path}: is of schema {cell.get('schema')!r}, and this version reads {SCHEMA}: run it again"
         )
-    json_text.shaped(cell, CellFile, f"cell {path}", "copy it anew, or run it again")
+    if fault := misfit(cell, _SHAPE):
+        raise HarnessError(f"cell {path}: {fault}; copy it anew, or run it again")
     if cell["checksum"] != checksum(cell):
         raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
     try:
-        fault = next((fault for holds, fault in _requirements(cell) if not holds), None)
+        fault = next((fault for holds, fault in _requirements(cell) if not holds), "")
     except (KeyError, ValueError) as failure:
         fault = f"{type(failure).__name__}: {failure}"
     if fault:
@@ -377,22 +319,22 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
     trials = cell["labels"]["trials"]
     for entry in cell["problems"]:
         n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
+        last = n - c + 1
         yield 1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors"
         yield 0 <= (entry["disputed"] or 0) <= n, f"{where}: disputed grades"
         yield sum(entry["routes"].values()) == c, f"{where}: routes"
         correct, gradings = entry.get("chance", (0, 0))
         yield 0 <= correct <= gradings, f"{where}: chance"
-        for chances in (entry.get("maj_at_k"), *entry["best_of_k"].values()):
-            if chances is not None:
-                yield sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k"
-                yield all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k"
+        chosen = [*([entry["maj_at_k"]] if "maj_at_k" in entry else []), *entry["best_of_k"].values()]
+        for chances in chosen:
+            yield sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k"
+            yield all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k"
         responses, cpu_s = entry.get("answering", (n, 0))
         yield responses >= n and cpu_s >= 0, f"{where}: answering"
         if "hits" in entry:
             yield sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets"
             yield all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials"
-            continue
-        yield len(entry["ranks"]) == trials, f"{where}: trials"
-        last = n - c + 1
-        yield all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{where}: ranks"
-        yield [len(order) for order in entry["orders"]] == (entry["ranks"] if c else []), f"{where}: orders and ranks"
+        else:
+            yield len(entry["ranks"]) == trials, f"{where}: trials"
+            yield all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{where}: ranks"
+            yield list(map(len, entry["orders"])) == (entry["ranks"] if c else []), f"{where}: orders and ranks"

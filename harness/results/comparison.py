@@ -9,6 +9,8 @@ which random selection solves about half of the solvable problems.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Floats
-from harness.scoring import efficiency, stats
+from harness.scoring import curves, stats
 from harness.scoring.metrics import Outcomes, budgets, telling_budget
 from harness.system.json_text import digest
 
@@ -31,12 +33,13 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     """Compare two rows; each is named by a cell's file or by the beginning of a cell's key in the folders.
 
     `left_out`: how many problems only one row has. `seeds_left_out`: how many cells have a seed that only one row has;
-    if the rows share no seed, all cells are compared. `fewer`, `more`: the problems where the first needs fewer, or
-    more, calls than the second (at a budget: hits more, or less, often), the largest difference first, with the means
-    of both. At a budget the difference is of the shares of misses: below 0 the first hits more often. `no_interval`:
-    key of each null interval -> the reason. `efficiency`: at the second's k = 1, 2, 4, ..., N, how many times fewer
-    calls the first needs for the same pass@k (the fields of `efficiency.Factor`); `largest_efficiency`: the largest at
-    any k.
+    if the rows share no seed, all cells are compared. `difference`: mean calls of the first minus the second, with its
+    interval and the p of a sign-flip permutation test; `ratio`: mean of the second / mean of the first, above 1 the
+    first needs fewer. `fewer`, `more`: the problems where the first needs fewer, or more, calls than the second (at a
+    budget: hits more, or less, often), the largest difference first, with the means of both. At a budget the difference
+    is of the shares of misses: below 0 the first hits more often. `no_interval`: key of each null interval -> the
+    reason. `efficiency`: at the second's k = 1, 2, 4, ..., N, how many times fewer calls the first needs for the same
+    pass@k (the fields of `curves.Factor`); `largest_efficiency`: the largest at any k.
     """
     both = [_row(name, folders) for name in names]
     cells_of_both = sum(map(len, both))
@@ -47,10 +50,9 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     shared = [problem for problem in places[0] if problem in places[1]]
     if not shared:
         raise HarnessError(f"compare: {names[0]!r} and {names[1]!r} have no problem in common")
-    first, second = (
-        _part(rows.outcomes(group), [of[problem] for problem in shared]) for group, of in zip(both, places, strict=True)
-    )
-    trials = [_trials(outcomes) for outcomes in (first, second)]
+    pairs = zip(both, places, strict=True)
+    first, second = (_part(rows.outcomes(group), [of[problem] for problem in shared]) for group, of in pairs)
+    trials = [_by_trial(each, budget=1).shape[1] for each in (first, second)]
     if trials[0] != trials[1]:
         raise HarnessError(f"compare: the cells have {trials[0]} and {trials[1]} trials: run both with equally many")
     budget = None
@@ -58,23 +60,24 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         budget = telling_budget(first.n, first.c) or 1
         if any(outcomes.hits_within(budget) is None for outcomes in (first, second)):
             raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
-    x, y = _compared(first, budget), _compared(second, budget)
+    x, y = (each.inside(_by_trial(each, budget).mean(axis=1)) for each in (first, second))  # calls, or misses
+    d, shown = x - y, (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
     seed = int(digest([cells.resampling_seed(*(cell for _, cell in group)) for group in both], 8), 16)
     most = 1.0 if budget is not None else float(max(first.n.max(), second.n.max()))
-    paired = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
-    shown = (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
-    means = [float(values.mean()) for values in shown]
+    difference_ci = stats.difference_interval(d, seed, most)
+    ratio_ci = stats.ratio_interval(y, x, seed) if budget is None else None
     no_interval = {}
-    if paired.difference_ci is None:
+    if difference_ci is None:
         no_interval["difference_ci"] = stats.why_none(len(shared), stats.BEYOND_RANGE)
-    if budget is None and paired.ratio is not None and paired.ratio_ci is None:
+    if budget is None and ratio_ci is None:
         no_interval["ratio_ci"] = stats.why_none(len(shared), stats.TOO_WIDE)
-    ahead, behind = (efficiency.selected_curve(outcomes, seed) for outcomes in (first, second))
-    largest = efficiency.largest(ahead, behind)
-
-    def listed(problems: Sequence[int]) -> list[dict[str, Any]]:
-        return [{"id": shared[i], "first": float(shown[0][i]), "second": float(shown[1][i])} for i in problems]
-
+    means = [float(values.mean()) for values in shown]
+    ahead, behind = (curves.selected_curve(outcomes, seed) for outcomes in (first, second))
+    largest = curves.largest(ahead, behind)
+    differing = [
+        (d[at], {"id": shared[at], "first": float(shown[0][at]), "second": float(shown[1][at])})
+        for at in np.argsort(-np.abs(d), kind="stable")
+    ]
     return {
         "first": _about(both[0]),
         "second": _about(both[1]),
@@ -85,16 +88,16 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         "budget": budget,
         "samples_to_correct": means if budget is None else None,
         "pass_at_budget": means if budget is not None else None,
-        "difference": paired.difference,
-        "difference_ci": paired.difference_ci,
-        "ratio": paired.ratio if budget is None else None,
-        "ratio_ci": paired.ratio_ci if budget is None else None,
+        "difference": float(d.mean()),
+        "difference_ci": difference_ci,
+        "ratio": float(y.mean() / x.mean()) if budget is None else None,
+        "ratio_ci": ratio_ci,
         **({"no_interval": no_interval} if no_interval else {}),
-        "p": paired.p,
-        "efficiency": [each.to_json() for each in efficiency.factors(ahead, behind, budgets(int(behind.ks[-1])))],
-        "largest_efficiency": largest and largest.to_json(),
-        "fewer": listed(paired.fewer),
-        "more": listed(paired.more),
+        "p": stats.sign_flip_test(d, seed),
+        "efficiency": [asdict(each) for each in curves.factors(ahead, behind, budgets(int(behind.ks[-1])))],
+        "largest_efficiency": asdict(largest) if largest else None,
+        "fewer": [problem for less, problem in differing if less < 0],
+        "more": [problem for less, problem in differing if less > 0],
     }
 
 
@@ -111,12 +114,10 @@ def _row(name: str, folders: Sequence[Path]) -> list[Keyed]:
         return [(cells.key_of(named), named)]
     alike: dict[str, Cell] = {}
     for other in cells.files(folders):
-        try:
+        with suppress(HarnessError):
             cell = cells.read(other)
-        except HarnessError:
-            continue
-        if "failed" not in cell and rows.shared_inputs(cell) == rows.shared_inputs(named):
-            alike[other.stem] = cell
+            if "failed" not in cell and rows.shared_inputs(cell) == rows.shared_inputs(named):
+                alike[other.stem] = cell
     return next(group for group in rows.rows_of(alike) if path.stem in dict(group))
 
 
@@ -130,19 +131,13 @@ def _part(whole: Outcomes, places: Sequence[int]) -> Outcomes:
     return Outcomes(whole.n[chosen], whole.c[chosen], whole.errors[chosen], ranks, hits, whole.pools)
 
 
-def _trials(outcomes: Outcomes) -> int:
-    values = outcomes.ranks if outcomes.ranks is not None else next(iter((outcomes.hits or {}).values()))
-    return int(values.shape[1])
-
-
-def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
-    """Per problem the mean rank of the first correct response; at a budget the share of trials without a hit."""
-    if budget is None:
-        assert outcomes.ranks is not None
-        return outcomes.inside(outcomes.ranks.mean(axis=1))
-    hits = outcomes.hits_within(budget)
+def _by_trial(outcomes: Outcomes, budget: int | None) -> Floats:
+    """The rank of the first correct response, (entries, trials); at a budget, or without ranks, whether none is hit."""
+    if budget is None and outcomes.ranks is not None:
+        return np.asarray(outcomes.ranks, float)
+    hits = outcomes.hits_within(budget or 1)
     assert hits is not None
-    return outcomes.inside(1 - hits.mean(axis=1))
+    return 1 - hits
 
 
 def _about(group: Sequence[Keyed]) -> dict[str, Any]:

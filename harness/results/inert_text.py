@@ -8,11 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.errors import HarnessError
-
 # CommonMark shows a backslash-escaped character as itself. For "`", and for characters that end a line or cell, GitHub
 # follows no escape within tables.
-_ESCAPED, _MARKDOWN = "\\[]()!|*~$", {"<": "&lt;", ">": "&gt;", "&": "&amp;", "`": "'"}
+_ESCAPED, _MARKDOWN = re.compile(r"[\\\[\]()!|*~$]"), str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", "`": "'"})
 # First characters of cells that a spreadsheet runs as formulas (OWASP, CSV Injection), and their full-width forms.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 MARK = "'"
@@ -29,8 +27,7 @@ def markdown(text: Any) -> str:
     Web addresses do not become links either (GitHub would make them so). Non-printable characters become blanks.
     """
     shown = "".join(char if char.isprintable() else " " for char in str(text))
-    escaped = "".join(f"\\{char}" if char in _ESCAPED else _MARKDOWN.get(char, char) for char in shown)
-    return escaped.replace("://", ":\\//").replace("www.", "www\\.")
+    return _ESCAPED.sub(r"\\\g<0>", shown).translate(_MARKDOWN).replace("://", ":\\//").replace("www.", "www\\.")
 
 
 def csv_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -50,9 +47,7 @@ def csv_cell(value: Any) -> Any:
 
     A text that begins with `'` gets one too, so that `csv_text` restores every text.
     """
-    if isinstance(value, str) and value.lstrip(" ").startswith((*FORMULA, MARK)):
-        return MARK + value
-    return value
+    return MARK + value if isinstance(value, str) and value.lstrip(" ").startswith((*FORMULA, MARK)) else value
 
 
 def csv_text(cell: str) -> str:
@@ -70,14 +65,3 @@ def without_folders(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: without_folders(each) for name, each in value.items()}
     return [without_folders(each) for each in value] if isinstance(value, list) else value
-
-
-def folder_name(text: str) -> str:
-    """The text as the name of one folder on any system: its first 80 characters, those special in paths as `_`.
-
-    HarnessError if only dots, or nothing, would be left.
-    """
-    name = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in text)[:80]
-    if not name.strip("."):
-        raise HarnessError(f"{text!r:.80} cannot name a folder")
-    return name

@@ -6,7 +6,8 @@ other seeds rank other pools, so they are in another table. The tables do not de
 the files were read. Values have four significant digits; the outcomes seed the resampling. Files that cannot be
 counted are listed, and the others still count.
 
-`across` joins the tables: each selector's mean over the pools.
+`across` joins the tables: each selector's mean over the pools. `publish` copies cells from a store to such a folder,
+and records beside them, as badges, what the conformance kit says of their selectors.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
-from scipy.stats import t
-from typing_extensions import TypedDict
+from scipy.special import stdtrit
 
 from harness.errors import HarnessError
 from harness.plugin_system.calls import information
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
+from harness.plugin_system.component import Spec, build, described
+from harness.plugin_system.registry import Registry, load_registry
 from harness.system import json_text
 from harness.system.files import write_atomically
 from harness.system.json_text import canonical_json, digest
@@ -33,35 +34,24 @@ from harness.system.json_text import canonical_json, digest
 from . import cells
 from . import rows as all_rows
 from .cells import Cell
-from .columns import answer_remarks, lines, published, remarks, verdict_remarks
-from .inert_text import csv_table
+from .inert_text import csv_table, without_folders
 from .inert_text import markdown as inert
-from .rows import Interval, Keyed, Row, with_q
+from .rows import Interval, Keyed, Row, answer_remarks, columns, lines, remarks, verdict_remarks, with_q
 
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
-
-class Badge(TypedDict):
-    """What the conformance kit says of a selector: how many checks pass, and the messages of those that fail."""
-
-    selector: NotRequired[dict[str, Any]]
-    kit: NotRequired[str]
-    passed: int
-    failed: list[str]
+# What the conformance kit says of a selector: how many checks pass, and the messages of those that fail.
+Badge = dict[str, Any]
+_BADGE = {"passed": int, "failed": [str], "selector?": {"*": object}, "kit?": str}
 
 
 @dataclass
 class Gathered:
-    """The content of folders.
-
-    measured, failed  key -> cell
-    faults            why files are not counted, one line each
-    badges            hash of a selector -> its conformance badge
-    """
+    """The content of folders: cells by their keys, badges by the hash of the selector."""
 
     measured: dict[str, Cell] = field(default_factory=dict)
     failed: dict[str, Cell] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)  # why files are not counted, one line each
     badges: dict[str, Badge] = field(default_factory=dict)
 
 
@@ -83,7 +73,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
         for path in cells.files([folder]):
             add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            content.badges[path.stem] = read_badge(path)
+            content.badges[path.stem] = _badge(path)
     content.faults.sort()
     return content
 
@@ -103,14 +93,15 @@ def add(content: Gathered, path: Path, orders: bool = False) -> None:
     (content.failed if "failed" in cell else content.measured)[path.stem] = cell
 
 
-def read_badge(path: Path) -> Badge:
-    """The badge in a file; HarnessError if there is none."""
+def _badge(path: Path) -> Badge:
     remedy = "delete it; `harness results publish` makes it again"
-    return json_text.shaped(json_text.read(path, "badge", remedy), Badge, f"badge {path}", remedy)
+    badge: Badge = json_text.read(path, "badge", remedy)
+    if fault := cells.misfit(badge, _BADGE):
+        raise HarnessError(f"badge {path}: {fault}; {remedy}")
+    return badge
 
 
-def conformance(badge: Badge) -> str:
-    """A badge in two words."""
+def _conformance(badge: Badge) -> str:
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
 
 
@@ -126,31 +117,32 @@ def unresolved(content: Gathered) -> dict[str, Cell]:
 
 def boards(content: Gathered) -> list[Board]:
     """The tables, in the order of what their rows share."""
-    groups: dict[str, list[list[Keyed]]] = {}
+    groups: dict[str, list[Row]] = {}
     failed: dict[str, list[tuple[str, str]]] = {}
     for group in all_rows.rows_of(content.measured):
-        groups.setdefault(canonical_json(_shared(group)), []).append(group)
+        selector = group[0][1]["inputs"]["ranking"]["selector"]
+        badge = content.badges.get(digest(selector))
+        checked = _conformance(badge) if badge else None
+        row = replace(all_rows.row_of(group), dist=selector["dist"], conformance=checked)
+        groups.setdefault(_shared(group), []).append(row)
     for key, cell in unresolved(content).items():
-        shared = canonical_json(_shared([(key, cell)]))
-        failed.setdefault(shared, []).append((cell["labels"]["selector"], cell["failed"]))
+        failed.setdefault(_shared([(key, cell)]), []).append((cell["labels"]["selector"], cell["failed"]))
     tables = []
     for about in sorted({*groups, *failed}):
-        made = [_row(content, group) for group in groups.get(about, ())]
+        made = groups.get(about, [])
         names = [(row.selector, row.embedder) for row in made]
-        told = [
-            replace(row, version=row.cell[:8]) if names.count(name) > 1 else row
-            for name, row in zip(names, made, strict=True)
-        ]
+        pairs = zip(names, made, strict=True)
+        told = [replace(row, version=row.cell[:8]) if names.count(name) > 1 else row for name, row in pairs]
         tables.append(Board(json.loads(about), with_q(sorted(told, key=_place)), sorted(failed.get(about, ()))))
     return tables
 
 
-def _shared(group: Sequence[Keyed]) -> dict[str, Any]:
+def _shared(group: Sequence[Keyed]) -> str:
     """What the rows of one table have in common. `n` is None if the problems of an imported pool differ in it."""
     cell = group[0][1]
     pool, verdict, sizes = cell["inputs"]["pool"], cell["inputs"]["verdict"], {e.get("n") for e in cell["problems"]}
     task = pool.get("task")
-    return {
+    shared = {
         **{name: cell["labels"][name] for name in ("task", "split", "model", "engine", "sampler")},
         "revision": task.get("revision") if isinstance(task, dict) else pool.get("revision"),
         "grader": cells.grader(cell),
@@ -159,12 +151,7 @@ def _shared(group: Sequence[Keyed]) -> dict[str, Any]:
         "n": cell["inputs"]["ranking"]["n"] or pool.get("n") or (sizes.pop() if len(sizes) == 1 else None),
         "problems": digest([entry["id"] for entry in cell["problems"]]),
     }
-
-
-def _row(content: Gathered, group: Sequence[Keyed]) -> Row:
-    selector = group[0][1]["inputs"]["ranking"]["selector"]
-    badge = content.badges.get(digest(selector))
-    return replace(all_rows.row_of(group), dist=selector["dist"], conformance=conformance(badge) if badge else None)
+    return canonical_json(shared)
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -176,9 +163,9 @@ def _place(row: Row) -> tuple[Any, ...]:
 # Files.
 
 
-def write(folder: Path, content: Gathered, tables: Sequence[Board] | None = None) -> list[Path]:
-    """Write leaderboard.md, .csv and .json and return their paths. `tables`: `boards(content)`, if already computed."""
-    for name, text in texts(content, boards(content) if tables is None else tables).items():
+def write(folder: Path, content: Gathered, tables: Sequence[Board]) -> list[Path]:
+    """Write leaderboard.md, .csv and .json and return their paths."""
+    for name, text in texts(content, tables).items():
         write_atomically(folder / name, text)
     return [folder / name for name in NAMES]
 
@@ -192,24 +179,18 @@ def texts(content: Gathered, tables: Sequence[Board]) -> dict[str, bytes]:
 def as_json(tables: Iterable[Board]) -> str:
     """The tables as JSON; numbers have four significant digits."""
     value = [
-        {"about": table.about, "rows": [row.to_json() for row in table.rows], "failed": table.failed}
-        for table in tables
+        {"about": each.about, "rows": [row.to_json() for row in each.rows], "failed": each.failed} for each in tables
     ]
     return json.dumps(_rounded(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_csv(tables: Iterable[Board]) -> str:
-    """The rows of all tables as CSV, one line each.
-
-    An interval and an object (its values that are no lists) become several columns; seeds, cells and pools one column
-    with blanks between. Texts that a spreadsheet would run as a formula are marked
-    (`inert_text.csv_cell`).
-    """
+    """The rows of all tables as CSV, one line each; texts that a spreadsheet would run as a formula are marked."""
     return csv_table([flat(_rounded({**table.about, **row.to_json()})) for table in tables for row in table.rows])
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with one plain value a column: `pass_at_k_16`, `best_of_k_NAME_16`, `improvement_ci_low`."""
+    """The row with one plain value a column: `pass_at_k_16`, `improvement_ci_low`; one of seeds, cells, pools."""
     columns: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -217,7 +198,7 @@ def flat(row: Mapping[str, Any]) -> dict[str, Any]:
         elif name in ("seeds", "cells", "pools"):
             columns[name] = " ".join(map(str, value))
         elif isinstance(value, list):
-            columns |= {f"{name}_{place}": entry for place, entry in zip(("low", "high"), value, strict=False)}
+            columns |= {f"{name}_{end}": entry for end, entry in zip(("low", "high"), value, strict=False)}
         else:
             columns[name] = value
     return columns
@@ -243,8 +224,7 @@ values (pass@k, the oracles, conformance) are in leaderboard.csv, and docs/stati
 
 def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
     """The tables as Markdown, and below them the faults, as "Not counted"."""
-    parts = ["# Leaderboard", EXPLAINED]
-    parts += [part for table in tables for part in _section(table)]
+    parts = ["# Leaderboard", EXPLAINED, *(part for table in tables for part in _section(table))]
     if faults:
         parts.append("Not counted:\n\n" + "\n".join(f"- {inert(fault)}" for fault in faults))
     return "\n\n".join(parts) + "\n"
@@ -256,38 +236,32 @@ def _section(table: Board) -> list[str]:
     sizes = f"n = {about['n']}, {problems} problems ({solvable} solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
     title = f"## {inert(about['task'])}: {inert(', '.join(dict.fromkeys(names)))}"
-    trust = f" Intervals: {rows[0].trust}." if rows else ""
-    pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
+    # Letters, digits and `._-` only, so that an edited cell cannot inject Markdown into a code span.
+    keys = ["".join(char for char in str(key) if char.isalnum() or char in "._-") for key in about["pools"]]
+    pools = f"pool{'s' if len(keys) > 1 else ''} " + ", ".join(f"`{key}`" for key in keys)
     revision = f"data revision {inert(about['revision'])}, " if about["revision"] else ""
-    source = f"{revision}graded by {inert(about['grader'])}, {pools}"
-    of_pools = [f"{line}." for row in rows[:1] for line in (*verdict_remarks(row), *answer_remarks(rows))]
-    remarked = "".join(f" {inert(line[:1].upper() + line[1:])}" for line in (*remarks(rows), *of_pools))
+    sentences = [f"{sizes}; {revision}graded by {inert(about['grader'])}, {pools}."]
     failing = [row for row in rows if (row.conformance or "").startswith("fails")]
-    if any(row.conformance for row in rows):
-        passing = sum(row.conformance is not None for row in rows) - len(failing)
-        remarked += f" Conformance kit: {passing} of {len(rows)} rows pass."
-    parts = [title, f"{sizes}; {source}.{trust}{remarked}"]
-    if rows:
-        parts.append(_table(rows))
     faults = [f"- {inert(row.name)} {row.conformance} of the conformance kit's checks" for row in failing]
     faults += [f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed]
-    return [*parts, "\n".join(dict.fromkeys(faults))] if faults else parts
-
-
-def _table(rows: Sequence[Row]) -> str:
-    shown = published(rows)
+    listed = ["\n".join(dict.fromkeys(faults))] if faults else []
+    if not rows:
+        return [title, *sentences, *listed]
+    sentences.append(f"Intervals: {rows[0].trust}.")
+    of_pools = [f"{line}." for line in (*verdict_remarks(rows[0]), *answer_remarks(rows))]
+    sentences += [inert(line[:1].upper() + line[1:]) for line in (*remarks(rows), *of_pools)]
+    if any(row.conformance for row in rows):
+        passing = sum(row.conformance is not None for row in rows) - len(failing)
+        sentences.append(f"Conformance kit: {passing} of {len(rows)} rows pass.")
+    # The eight most important, since these fit the width of a page on GitHub.
+    last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
+    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last)
+    shown = [column for column in columns(rows, in_file=True) if column.head.startswith(heads)]
     first, measured = lines(rows, shown)
-    written = [
-        [inert(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
-        for line in measured
-    ]
+    written = [[inert(text) if c.is_text else text for c, text in zip(shown, line, strict=True)] for line in measured]
     head = [[column.one_line for column in shown], ["---" if column.is_text else "---:" for column in shown]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [*head, *first, *written])
-
-
-def _code(key: str) -> str:
-    """A pool's key for a code span: letters, digits and `._-` only, so that an edited cell cannot inject Markdown."""
-    return "".join(char for char in str(key) if char.isalnum() or char in "._-")
+    cells_of = "\n".join(f"| {' | '.join(line)} |" for line in [*head, *first, *written])
+    return [title, " ".join(sentences), cells_of, *listed]
 
 
 # Selectors across pools.
@@ -299,20 +273,16 @@ LEAST_POOLS = 3  # for an interval over pools
 class Across:
     """A selector, with the vectors that it reads, on several pools (tables), by its improvement on each.
 
-    The mean is geometric, since 2 and 1/2 cancel. Two intervals, both 95 %: `improvement_ci` is that of the mean over
-    these very pools, if their problems were sampled anew (the pools' own intervals, which are symmetric on the log
-    scale, combined as independent). `pools_ci` is that of the mean over pools like these (Student's t on the log
-    improvements; none for fewer than three pools). The second is the one for "which selector should I use on my pool?",
-    and it is wide, since pools are few and were not sampled at random from anything. Tables of the same problems (other
-    seeds, samplers or models) are not independent: give folders with one of each.
+    Two intervals, both 95 %. `improvement_ci` is that of the mean over these very pools, if their problems were sampled
+    anew (the pools' own intervals, which are symmetric on the log scale, combined as independent). `pools_ci` is that
+    of the mean over pools like these (Student's t on the log improvements; none for fewer than three pools): the one
+    for "which selector should I use on my pool?", and wide, since pools are few and no random sample. Tables of the
+    same problems (other seeds, samplers or models) are not independent: give folders with one of each.
 
-    reads                     what it is given: "answers", "texts", "vectors", ...; None if it is not installed here, or
-                              does not say
-    pools                     how many of them it ranked
-    improvement               geometric mean over these pools
-    solvable                  the same mean over problems with a correct response; None if a pool has no such value
-    worst, worst_pool         the smallest improvement, and where
-    win, loss                 mean chance of a lower, and of a higher, rank than in a random order
+    reads        what it is given: "answers", "texts", "vectors", ...; None if not installed here, or not said
+    improvement  geometric mean over these pools, since 2 and 1/2 cancel; `worst` of them, in `worst_pool`
+    solvable     the same mean over problems with a correct response; None if a pool has no such value
+    win, loss    mean chance of a lower, and of a higher, rank than in a random order
     """
 
     selector: str
@@ -328,16 +298,9 @@ class Across:
     win: float
     loss: float
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
-        return asdict(self)
-
 
 def across(boards: Sequence[Board]) -> list[Across]:
-    """A line for each selector and embedder: those on most pools first, then by falling improvement.
-
-    Subset methods have no samples-to-correct and are left out.
-    """
+    """A line for each ranker and embedder: those on most pools first, then by falling improvement."""
     grouped: dict[tuple[str, str], list[tuple[str, Row]]] = {}
     for board in boards:
         for row in board.rows:
@@ -346,10 +309,9 @@ def across(boards: Sequence[Board]) -> list[Across]:
     registry = load_registry()
     joined = []
     for (selector, embedder), rows in grouped.items():
-        try:
+        reads = None
+        with suppress(HarnessError):  # a plugin of others: its cells are read without it
             reads = information(build(registry, "selector", rows[0][1].selector))
-        except HarnessError:  # a plugin of others: its cells are read without it
-            reads = None
         joined.append(_joined(selector, embedder, reads, rows))
     return sorted(joined, key=lambda line: (-line.pools, -line.improvement, line.selector, line.embedder))
 
@@ -379,10 +341,95 @@ def _joined(selector: str, embedder: str, reads: Sequence[str] | None, rows: Seq
         pools=pools,
         improvement=math.exp(mean),
         improvement_ci=interval(over_problems) if len(halves) == pools else None,
-        pools_ci=None if error is None else interval(float(t.ppf(0.975, pools - 1)) * error),
+        pools_ci=None if error is None else interval(float(stdtrit(pools - 1, 0.975)) * error),
         solvable=math.exp(float(np.mean(solvable))) if len(solvable) == pools else None,
         worst=math.exp(logs[worst]),
         worst_pool=rows[worst][0],
         win=float(np.mean([row.win or 0 for _, row in rows])),
         loss=float(np.mean([row.loss or 0 for _, row in rows])),
     )
+
+
+# Publishing.
+
+
+def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Copy cells of a store to TO/TASK/KEY.json, and write badges; return "cell", "file", "conformance" for each cell.
+
+    `keys`: beginnings of keys; [] means all. Without `keys` failed cells are skipped, with `keys` they are an error.
+    An absolute path in a cell is published as its last part: the key of such a cell, a hash of its inputs, changes. All
+    cells are read and their selectors checked before the first file is written.
+    """
+    folder = from_store / "cells"
+    paths = cells.files([folder])
+    if not paths:
+        raise HarnessError(f"results publish: {folder} holds no cells: `harness run` makes them")
+    for key in keys:
+        if not any(path.stem.startswith(key) for path in paths):
+            raise HarnessError(f"results publish: no cell {key!r} in {folder} ({len(paths)} are there)")
+    chosen = [path for path in paths if not keys or path.stem.startswith(tuple(keys))]
+    badges = next((each for each in (to, *to.parents) if (each / cells.BADGES).is_dir()), to) / cells.BADGES
+    files: dict[Path, bytes] = {}
+    rows: list[dict[str, Any]] = []
+    registry = load_registry(plugin_files)
+    for path in chosen:
+        cell = cells.read(path)
+        if "failed" in cell:
+            if keys:
+                raise HarnessError(f"results publish: cell {path.stem} failed ({cell['failed']}): nothing to publish")
+            continue
+        if cells.is_random(cell):
+            raise HarnessError(
+                f"results publish: cell {path.stem} was made with random weights: it is a test, no result"
+            )
+        checked = _checked(cell["inputs"]["ranking"]["selector"], badges, registry, files)
+        published = cells.as_published(cell)
+        key, parts = cells.rendered(published, published["problems"])
+        task = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in published["labels"]["task"])
+        if not task[:80].strip("."):
+            raise HarnessError(f"results publish: task {task!r:.80} cannot name a folder")
+        target = to / task[:80] / f"{key}.json"
+        files[target] = b"".join(parts)
+        rows.append({"cell": key, "file": str(target), "conformance": checked})
+    for path, content in files.items():
+        write_atomically(path, content)
+    return rows
+
+
+def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, files: dict[Path, bytes]) -> str:
+    """What the conformance kit says of a cell's selector: "passes 31", "not tried: ...". A new badge is put in `files`.
+
+    It runs once for each version of selector and kit, and only if exactly that selector is installed.
+    """
+    from harness.testing import checks, findings
+
+    known = without_folders(dict(selector))
+    path = badges / f"{digest(known)}.json"
+    kit = digest([check.name for check in checks("selector")])
+    badge = json.loads(files[path]) if path in files else _badge(path) if path.exists() else None
+    if badge is None or badge.get("kit") != kit:
+        params = {
+            name: str(value).lower() if value is None or isinstance(value, bool) else str(value)
+            for name, value in selector["params"].items()
+        }
+        try:
+            component = build(registry, "selector", Spec(selector["name"], params))
+            if described(registry.find("selector", selector["name"]), component) != selector:
+                raise HarnessError("another version of it is installed here")
+        except HarnessError as reason:
+            return _conformance(badge) if badge else f"not tried: {reason}"
+        results = list(findings("selector", component))
+        failed = [finding["what"] for finding in results if finding["outcome"] == "failed"]
+        passed = sum(finding["outcome"] == "passed" for finding in results)
+        badge = {"selector": known, "kit": kit, "passed": passed, "failed": without_folders(failed)}
+        files[path] = (canonical_json(badge) + "\n").encode("utf-8", "surrogatepass")
+    return _conformance(badge)
+
+
+def validate(folders: Sequence[Path]) -> list[str]:
+    """Return a line for each file that is no cell, or cannot be trusted; one if the folders hold no cells at all."""
+    content = gather(folders)
+    if not (content.measured or content.failed or content.faults):
+        where = ", ".join(map(str, folders))
+        return [f"results {where}: holds no cells; `harness results publish` copies them there"]
+    return content.faults

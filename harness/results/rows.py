@@ -1,4 +1,4 @@
-"""Rows: all values that a table shows for one selector on one pool, or on the pools of several seeds.
+"""Rows: all values that a table shows for one selector on one pool, or on the pools of several seeds; their texts.
 
 `row` computes that of a cell. Cells that differ only in their seeds are one row (`rows_of`, `row_of`): seeds and trials
 are averaged inside a problem first. Such cells have equal labels except for the seed, the same problems, and equal
@@ -8,12 +8,15 @@ pools.
 
 `harness run --json` and leaderboard.json hold `to_json` of rows; docs/schemas/row.json is its schema.
 docs/statistics.md explains each metric and how far its interval can be trusted.
+
+Below them stands one list of columns, which the terminal, notebooks and leaderboard.md show in different styles, and
+the remarks below a table.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -29,27 +32,20 @@ from .cells import Cell
 
 Interval = Sequence[float] | None  # its two ends
 ByBudget = Mapping[str, float | None]  # a budget, as text -> the value at this budget
+Keyed = tuple[str, Cell]
 
 FALLBACK = "fallback"  # the route of verdicts on answers that were not stated as asked
+SEEDS = ("seed", "projection_seed")
+HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
+WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
+BUDGETS = ("1", "4", "16", "64", "256")  # of the tables
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of a table.
+    """One row of a table; docs/schemas/row.json says what each field means.
 
-    seed                of the cell; None if the row joins several
-    version             the beginning of its cell's key, if other versions of the selector are in the table
-    routes              route of the grader -> correct verdicts by it; `fallback_share` of them by a fallback
-    chance              how many responses are correct by chance (`chance_level`)
-    answering           if answers cost runs of the responses: the `responses` of the pools, and the `cpu_s` of the runs
-    n ... no_interval   the values of `scoring.metrics.summary`, under the same names; the last says why one is null
-    avg_at_k            what a random response is worth: the same for every k (`OneAnswer`)
-    maj_at_k            the most frequent answer of k; None if no response has an answer
-    best_of_k           name of a score -> the response of k with the highest score
-    seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
-    dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
-    q_random            the share of false discoveries if this row is called different from random
-    learns              True if the selector learns from the outcomes of its own picks
+    n ... no_interval are the values of `scoring.metrics.summary`, under the same names.
     """
 
     task: str
@@ -75,21 +71,21 @@ class Row:
     solvable: int
     errors: int
     flagged: bool
-    samples_to_correct: float | None
-    samples_to_correct_solvable: float | None
-    improvement: float | None
-    improvement_ci: Interval
-    improvement_solvable: float | None
-    improvement_solvable_ci: Interval
-    win: float | None
-    tie: float | None
-    loss: float | None
-    p_random: float | None
-    k95: int | None
-    calls_saved: int | None
-    restricted_mean: ByBudget
-    restricted_improvement: ByBudget
-    restricted_improvement_ci: Mapping[str, Interval]
+    samples_to_correct: float | None = None
+    samples_to_correct_solvable: float | None = None
+    improvement: float | None = None
+    improvement_ci: Interval = None
+    improvement_solvable: float | None = None
+    improvement_solvable_ci: Interval = None
+    win: float | None = None
+    tie: float | None = None
+    loss: float | None = None
+    p_random: float | None = None
+    k95: int | None = None
+    calls_saved: int | None = None
+    restricted_mean: ByBudget = field(default_factory=dict)
+    restricted_improvement: ByBudget = field(default_factory=dict)
+    restricted_improvement_ci: Mapping[str, Interval] = field(default_factory=dict)
     samples_to_correct_random: float | None
     samples_to_correct_random_solvable: float | None
     pass_at_k_random: ByBudget
@@ -100,10 +96,10 @@ class Row:
     gain_at_k: ByBudget
     gain_at_k_ci: Mapping[str, Interval]
     budget: int | None
-    p_budget: float | None
-    win_budget: float | None
-    tie_budget: float | None
-    loss_budget: float | None
+    p_budget: float | None = None
+    win_budget: float | None = None
+    tie_budget: float | None = None
+    loss_budget: float | None = None
     samples_to_correct_oracle: float | None
     pass_at_k_oracle: ByBudget
     samples_to_correct_anti_oracle: float | None
@@ -149,50 +145,11 @@ def with_q(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, q_random=q) for row, q in zip(rows, qs, strict=True)]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Random selection in closed form, or an oracle, which knows the verdicts, on a row's pools.
-
-    k95 of an oracle is None.
-    """
-
-    label: str
-    samples_to_correct: float
-    improvement: float
-    pass_at_k: ByBudget
-    k95: int | None = None
-
-
-def references(row: Row) -> list[Reference]:
-    """The first lines of every table: random selection, oracle, anti-oracle."""
-    random, best, worst = (
-        row.samples_to_correct_random,
-        row.samples_to_correct_oracle,
-        row.samples_to_correct_anti_oracle,
-    )
-    assert random is not None
-    assert best is not None
-    assert worst is not None
-    return [
-        Reference("random (exact)", random, 1.0, row.pass_at_k_random, row.k95_random),
-        Reference("oracle", best, random / best, row.pass_at_k_oracle),
-        Reference("anti-oracle", worst, random / worst, row.pass_at_k_anti_oracle),
-    ]
-
-
 # From cells to rows.
-
-SEEDS = ("seed", "projection_seed")
-HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
-
-Keyed = tuple[str, Cell]
 
 
 def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
-    """Compute a cell's row. Equal outcomes have equal intervals, because they seed the resampling.
-
-    key  the cell's key, if known; None: it is computed
-    """
+    """Compute a cell's row. Equal outcomes have equal intervals, because they seed the resampling."""
     return replace(row_of([(key or cells.key_of(cell), dict(cell))]), seeds=None, cells=None)
 
 
@@ -206,15 +163,14 @@ def row_of(group: Sequence[Keyed]) -> Row:
         for name, values in each["conditions"].items():
             conditions.setdefault(name, set()).update(values)
     disputed = [entry["disputed"] for entry in entries if entry["disputed"] is not None]
-    labels = {**cell["labels"], "seed": cell["labels"]["seed"] if len(group) == 1 else None}
     return Row(
-        **labels,
+        **{**cell["labels"], "seed": cell["labels"]["seed"] if len(group) == 1 else None},
         cell=keys[0],
         grader=cells.grader(cell),
         conditions={name: sorted(values) for name, values in sorted(conditions.items())},
         disputed=sum(disputed) if disputed else None,
         **trust_in(entries, seed),
-        **one_answer(entries).metrics(),
+        **one_answer_of([entries]).metrics(),
         **summary(outcomes(group), seed),
         seeds=[each["labels"]["seed"] for each in members],
         cells=keys,
@@ -223,10 +179,9 @@ def row_of(group: Sequence[Keyed]) -> Row:
 
 
 def rows_of(measured: Mapping[str, Cell]) -> list[list[Keyed]]:
-    """Group the cells into rows, sorted by seed inside a row. The result does not depend on the order of the cells.
+    """Group the cells into rows, sorted by seed inside a row, whatever the order of the cells.
 
-    All pools of a row have the same number of cells. Where they differ (one pool ranked with several seeds, another
-    with one), each pool becomes a separate row.
+    Where the pools of a row have unequal numbers of cells (one was ranked with several seeds), each is a row.
     """
     groups: dict[str, list[Keyed]] = {}
     for key in sorted(measured, key=lambda key: (measured[key]["labels"]["seed"], key)):
@@ -260,7 +215,7 @@ def by_pool(group: Iterable[Keyed]) -> list[list[Keyed]]:
 
 def pools_of(group: Iterable[Keyed]) -> list[str]:
     """The keys of the pools that a row's cells ranked."""
-    return [pool[0][1]["inputs"]["pool"]["key"] for pool in by_pool(group)]
+    return list(dict.fromkeys(cell["inputs"]["pool"]["key"] for _, cell in group))
 
 
 def outcomes(group: Sequence[Keyed]) -> Outcomes:
@@ -268,61 +223,46 @@ def outcomes(group: Sequence[Keyed]) -> Outcomes:
     return over_seeds([[cells.outcomes(cell) for _, cell in pool] for pool in by_pool(group)])
 
 
-# How far correct verdicts can be trusted.
-
-
 def trust_in(entries: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share`, `chance` and `answering` of a row, from the entries of its pools."""
-    counts: Counter[str] = Counter()
+    """`routes`, `fallback_share`, `chance` and `answering` of a row: how far its verdicts can be trusted."""
+    routes: Counter[str] = Counter()
     by_chance: dict[str, tuple[int, int]] = {}
     for entry in entries:
-        counts.update(entry["routes"])
+        routes.update(entry["routes"])
         correct, gradings = entry.get("chance") or (0, 0)
         before = by_chance.get(entry["id"], (0, 0))
         by_chance[entry["id"]] = before[0] + correct, before[1] + gradings
     costs = [entry["answering"] for entry in entries if "answering" in entry]
     return {
-        "routes": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-        "fallback_share": counts[FALLBACK] / counts.total() if counts.total() else None,
+        "routes": dict(sorted(routes.items(), key=lambda item: (-item[1], item[0]))),
+        "fallback_share": routes[FALLBACK] / routes.total() if routes.total() else None,
         "chance": chance_level([both for both in by_chance.values() if both[1]], seed),
         "answering": {"responses": sum(n for n, _ in costs), "cpu_s": sum(s for _, s in costs)} if costs else None,
     }
 
 
 def chance_level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None:
-    """The share of responses graded correct against other problems' references: the mean over problems.
+    """The share of responses graded correct against other problems' references: mean, and 95 % interval over problems.
 
-    counts             each problem's (correct, gradings); None is returned if there are none
-    correct, gradings  sums over the problems
-    share, share_ci    the level, and its 95 % interval over problems; None if no such grading was correct
+    counts  each problem's (correct, gradings); None is returned if there are none
     """
     if not counts:
         return None
     correct, gradings = (sum(column) for column in zip(*counts, strict=True))
     shares = np.array([hits / tried for hits, tried in counts])
     ends = difference_interval(shares, seed) if correct else None
-    return {
-        "correct": correct,
-        "gradings": gradings,
-        "share": float(shares.mean()),
-        "share_ci": [max(0.0, ends[0]), min(1.0, ends[1])] if ends else None,
-    }
-
-
-# What one answer chosen from k random responses is worth.
+    limits = [max(0.0, ends[0]), min(1.0, ends[1])] if ends else None
+    return {"correct": correct, "gradings": gradings, "share": float(shares.mean()), "share_ci": limits}
 
 
 @dataclass(frozen=True)
 class OneAnswer:
-    """The chance that one answer, taken from k random responses, is correct, for each pool (rows) and budget (columns).
-
-    It is a property of the pools: all selectors on a pool have the same values. A problem without any answer counts 0
-    in `majority`; one whose scores are all unknown counts c/n in `best`.
+    """The chance that one answer, taken from k random responses, is correct; the same for all selectors on these pools.
 
     ks        the budgets that all pools have, ascending
     average   (pools,) of a random response, c/n
-    majority  (pools, ks) of the most frequent answer; None if no response has an answer
-    best      name of a score -> (pools, ks) of the response with the highest score
+    majority  (pools, ks) of the most frequent answer, 0 for a pool without any; None if no response has an answer
+    best      name of a score -> (pools, ks) of the response with the highest score; c/n where all are unknown
     """
 
     ks: Sequence[int]
@@ -332,44 +272,257 @@ class OneAnswer:
 
     def curves(self) -> dict[str, Floats]:
         """Each metric's name in plots -> (pools, ks); {} if there are neither answers nor scores."""
-        majority = {} if self.majority is None else {"maj@k": self.majority}
-        chosen = majority | {f"best of k by {name}": values for name, values in self.best.items()}
-        average = np.repeat(self.average[:, None], len(self.ks), axis=1)
-        return {"avg@k": average, **chosen} if chosen else {}
+        chosen = {} if self.majority is None else {"maj@k": self.majority}
+        chosen |= {f"best of k by {name}": values for name, values in self.best.items()}
+        return {"avg@k": np.repeat(self.average[:, None], len(self.ks), axis=1), **chosen} if chosen else {}
 
     def metrics(self) -> dict[str, Any]:
         """`avg_at_k`, `maj_at_k` and `best_of_k` of a row: means over its pools."""
-
-        def mean(table: Floats) -> dict[str, float]:
-            return dict(zip(map(str, self.ks), table.mean(axis=0).tolist(), strict=True))
-
-        return {
-            "avg_at_k": float(self.average.mean()),
-            "maj_at_k": None if self.majority is None else mean(self.majority),
-            "best_of_k": {name: mean(table) for name, table in self.best.items()},
-        }
+        tables = {**self.best, "": self.majority} if self.majority is not None else dict(self.best)
+        means = {name: dict(zip(map(str, self.ks), t.mean(axis=0).tolist(), strict=True)) for name, t in tables.items()}
+        return {"avg_at_k": float(self.average.mean()), "maj_at_k": means.pop("", None), "best_of_k": means}
 
 
-def one_answer(entries: Sequence[Mapping[str, Any]]) -> OneAnswer:
-    """The values of the pools of these problems."""
-    ks = sorted(set.intersection(*(set(budgets(entry["n"])) for entry in entries)))
-    average = np.array([entry["c"] / entry["n"] for entry in entries])
+def one_answer_of(several: Iterable[Sequence[Mapping[str, Any]]]) -> OneAnswer:
+    """The values of cells of the same pools, each given by its problems; best-of-k by the scores of all of them."""
+    first, *others = several
+    ks = sorted(set.intersection(*(set(budgets(entry["n"])) for entry in first)))
+    average = np.array([entry["c"] / entry["n"] for entry in first])
 
     def table(values: Sequence[Mapping[str, float] | None], unknown: Floats) -> Floats:
         pairs = zip(values, unknown, strict=True)
         return np.array([[other] * len(ks) if by_k is None else [by_k[str(k)] for k in ks] for by_k, other in pairs])
 
-    votes = [entry.get("maj_at_k") for entry in entries]
-    names = dict.fromkeys(name for entry in entries for name in entry["best_of_k"])
-    return OneAnswer(
-        ks,
-        average,
-        table(votes, np.zeros(len(votes))) if any(votes) else None,
-        {name: table([entry["best_of_k"].get(name) for entry in entries], average) for name in names},
+    votes = [entry.get("maj_at_k") for entry in first]
+    best = {}
+    for entries in (first, *others):
+        for name in dict.fromkeys(name for entry in entries for name in entry["best_of_k"]):
+            best[name] = table([entry["best_of_k"].get(name) for entry in entries], average)
+    return OneAnswer(ks, average, table(votes, np.zeros(len(votes))) if any(votes) else None, best)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Random selection in closed form, or an oracle, which knows the verdicts, on a row's pools."""
+
+    label: str
+    samples_to_correct: float
+    improvement: float
+    pass_at_k: ByBudget
+    k95: int | None = None
+
+
+def references(row: Row) -> list[Reference]:
+    """The first lines of every table: random selection, oracle, anti-oracle."""
+    random, best, worst = (getattr(row, f"samples_to_correct_{name}") for name in ("random", "oracle", "anti_oracle"))
+    return [
+        Reference("random (exact)", random, 1.0, row.pass_at_k_random, row.k95_random),
+        Reference("oracle", best, random / best, row.pass_at_k_oracle),
+        Reference("anti-oracle", worst, random / worst, row.pass_at_k_anti_oracle),
+    ]
+
+
+# The columns of a table.
+
+
+LEGENDS = {
+    "samples-to-correct": "mean rank of the first correct response (n + 1 if there is none).",
+    "improvement": "random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
+    "q": "the share of false discoveries, if this row is called different from a random order.",
+    "p": "could a random order do this on these pools?",
+    "win/tie/loss": "chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
+    "gain": "how much more often than a random order it has a correct response among the first k.",
+    "k95": "calls to 95 % of the ceiling (saved against random).",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and the text that it shows for each row.
+
+    head         its heading; a narrow heading wraps at the line break
+    text         row -> text
+    reference    reference -> text in the line of a `Reference`
+    kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
+    is_text      whether it is aligned to the left; such texts come from plugins, and may hold any character
+    """
+
+    head: str
+    text: Callable[[Row], str]
+    reference: Callable[[Reference], str] = lambda reference: ""
+    kept: int = 10
+    is_text: bool = False
+
+    @property
+    def one_line(self) -> str:
+        """Its heading without line breaks."""
+        return self.head.replace("-\n", "-").replace("\n", " ").strip()
+
+    @property
+    def legend(self) -> str:
+        """One sentence that explains it below the table; "" if its heading says all."""
+        name = self.one_line.partition(" ")[0].partition("@")[0]
+        return f"{name}: {LEGENDS[name]}" if name in LEGENDS else ""
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent; a dash for None."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def chance(value: float | None) -> str:
+    """A p or q with two significant digits; `<1e-9` for smaller ones, a dash for None."""
+    return "-" if value is None else "<1e-9" if value < 1e-9 else f"{value:.2g}"
+
+
+def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
+    """The columns of a table of these rows, which share their pools; `in_file`: of leaderboard.md, with more digits."""
+    first, digits = rows[0], ".4g" if in_file else ".2f"
+    corrected = first.q_random is not None or any(row.dist is not None for row in rows)  # for multiple tests
+    gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
+
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:{digits}}"
+
+    def gain(row: Row) -> str:
+        return _with_interval(row.gain_at_k.get(str(row.budget)), row.gain_at_k_ci.get(str(row.budget)), "+.1f", 100)
+
+    def shares(row: Row) -> str:
+        """Win, tie, loss in per cent: by rank, or for subset methods by hit at the telling budget."""
+        values = (row.win, row.tie, row.loss)
+        if row.win is None:
+            values = (row.win_budget, row.tie_budget, row.loss_budget)
+        if None in values:
+            return "-"
+        written = [f"{100 * (value or 0):{'.1f' if in_file else '.0f'}}" for value in values]
+        return (" / " if in_file else "/").join(written) + ("" if row.win is not None else f" @{row.budget}")
+
+    def passed(k: str, kept: int) -> Column:
+        head = f"pass@{k}\n%"
+        return Column(head, lambda row: percent(row.pass_at_k.get(k)), lambda line: percent(line.pass_at_k[k]), kept)
+
+    q_or_p = Column("p\n", lambda row: chance(row.p), kept=3)
+    if corrected:
+        q_or_p = Column("q\n", lambda row: (number if in_file else chance)(row.q_random), kept=3)
+    budgets = [k for k in BUDGETS if k in first.pass_at_k_random]
+    return [
+        Column("selector", lambda row: row.name, lambda line: line.label, is_text=True),
+        Column("embedder", lambda row: row.embedder, kept=10 if len(embedders(rows)) > 1 else 0, is_text=True),
+        Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
+        Column(
+            "samples-to-\ncorrect",
+            lambda row: number(row.samples_to_correct),
+            lambda line: number(line.samples_to_correct),
+        ),
+        Column(
+            "improvement\n[95 %]",
+            lambda row: _with_interval(row.improvement, row.improvement_ci, digits),
+            lambda line: "1" if line.improvement == 1 else number(line.improvement),
+        ),
+        q_or_p,
+        Column("win / tie / loss\n%" if in_file else "win/tie/loss\n%", shares, kept=9),
+        Column(f"{gain_head}\npoints [95 %]", gain, kept=2),
+        *(passed(k, kept) for k, kept in zip(budgets, (8, 5, 7, 4, 6), strict=False)),
+        Column(
+            "k95" if in_file else "k95\n(saved)",
+            lambda row: "-" if row.k95 is None else f"{row.k95} ({row.calls_saved:+d})",
+            lambda line: str(line.k95 or ("-" if in_file else "")),
+            5,
+        ),
+    ]
+
+
+def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]]]:
+    """A table's texts: the lines of the references, and the lines of the rows; a line has a text for each column."""
+    first = [[column.reference(reference) for column in shown] for reference in references(rows[0])]
+    return first, [[column.text(row) for column in shown] for row in rows]
+
+
+def embedders(rows: Sequence[Row]) -> list[str]:
+    """The embedders whose vectors were read."""
+    return list(dict.fromkeys(row.embedder for row in rows if row.embedder != "none"))
+
+
+def _with_interval(value: float | None, ends: Interval, digits: str, scale: int = 1) -> str:
+    if value is None:
+        return "-"
+    low_high = ", ".join(f"{scale * end:{digits}}" for end in ends) if ends else "-"
+    return f"{scale * value:{digits}} [{low_high}]"
+
+
+# The remarks below a table.
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each reason why intervals are a dash, for each selector with several versions, and on marks."""
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if reason := row.no_interval.get("improvement_ci"):
+            reasons.setdefault(f"improvement [-]: {reason}", {})[row.name] = None
+        reason = row.no_interval.get("gain_at_k_ci", "").partition(": ")[2]  # without the budgets
+        if reason and row.gain_at_k_ci.get(str(row.budget)) is None:
+            reasons.setdefault(f"gain [-]: {reason}", {})[row.name] = None
+    sentences = [f"{line} ({', '.join(selectors)})." for line, selectors in reasons.items()]
+    sentences += [
+        f"{count} versions of {selector} (code or settings changed), in brackets the cells that `harness run` named."
+        for selector, count in Counter(row.selector for row in rows if row.version is not None).items()
+    ]
+    if any(row.learns for row in rows):
+        sentences.append(
+            "(learns): it is told the outcome of each of its picks before the next; an order alone is not."
+        )
+    counts = [row.disputed for row in rows if row.disputed is not None]
+    return [*sentences, f"disputed grades: {max(counts)}."] if counts else sentences
+
+
+def verdict_remarks(row: Row) -> Iterator[str]:
+    """Yield remarks on a row's verdicts: how many a fallback made correct, the chance level, the cost of answers."""
+    routes = row.routes or {}
+    if set(routes) - {"-"}:  # a grader with only one route has "-" alone
+        share, count = row.fallback_share or 0.0, routes.get(FALLBACK, 0)
+        warning = f", over {100 * WARNS:.0f} %: read them before you trust this table" if share > WARNS else ""
+        counts = f"{count:,} of {sum(routes.values()):,} verdicts"
+        yield f"correct by a fallback, not stated as asked: {counts}, {100 * share:.1f} %{warning}"
+    if row.chance:
+        line, share_correct = f"chance level: {chance_text(row.chance)}", row.pass_at_k_random.get("1")
+        if share_correct is not None:
+            line += f", {100 * share_correct:.2f} % for their own"
+        if row.chance["correct"]:
+            by_luck = f"{100 * (1 - (1 - row.chance['share']) ** row.n):.0f} %"
+            line += f"; at that level one of {row.n:,} responses is correct with a probability of {by_luck}"
+        yield line
+    if row.answering:
+        responses, cpu_s = int(row.answering["responses"]), row.answering["cpu_s"]
+        a_problem = f"{cpu_s / responses * row.n:.2f} s for the {row.n:,} of a problem"
+        yield f"{answers_line(responses, cpu_s)}, {a_problem}, to set against the calls saved"
+
+
+def answer_remarks(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a remark on the pools that the rows share, without a full stop: avg@k, maj@k and best-of-k at some k."""
+    row, best = rows[0], {name: by_k for row in rows for name, by_k in (row.best_of_k or {}).items()}
+    if row.maj_at_k or best:
+        parts = [f"a random one (avg@k): {100 * (row.avg_at_k or 0.0):.1f}"]
+        parts += [_at_budgets("the commonest answer (maj@", row.maj_at_k)] if row.maj_at_k else []
+        parts += [_at_budgets(f"the highest {name} (best of ", by_k) for name, by_k in best.items()]
+        yield f"one answer taken from k responses, % correct: {'; '.join(parts)}"
+
+
+def chance_text(level: Mapping[str, Any]) -> str:
+    """The text of a chance level (as `chance_level` returns it) in per cent, with its interval and counts."""
+    ends = level["share_ci"]
+    interval = f" [{100 * ends[0]:.2f}, {100 * ends[1]:.2f}]" if ends else ""
+    hits = f"{level['correct']:,} of {level['gradings']:,} gradings against other problems' answers are correct"
+    return f"{100 * level['share']:.2f} %{interval}, {hits}"
+
+
+def answers_line(responses: int, cpu_s: float) -> str:
+    """Say what it cost to run so many responses for their answers."""
+    return (
+        f"answers by running {responses:,} responses: {cpu_s:.1f} CPU-seconds, {1000 * cpu_s / responses:.1f} ms each"
     )
 
 
-def one_answer_of(several: Iterable[Sequence[Mapping[str, Any]]]) -> OneAnswer:
-    """The values of cells of one pool, each given by its problems; best-of-k by the scores of all of them."""
-    values = list(map(one_answer, several))
-    return replace(values[0], best={name: table for each in values for name, table in each.best.items()})
+def _at_budgets(name: str, by_k: ByBudget) -> str:
+    """The values at the tables' budgets above 1, where all are the average; for tiny pools at the largest one."""
+    ks = [k for k in BUDGETS[1:] if k in by_k] or list(by_k)[-1:]
+    return f"{name}{', '.join(ks)}): {', '.join(f'{100 * (by_k[k] or 0.0):.1f}' for k in ks)}"

@@ -1,23 +1,33 @@
-"""Runs that stopped at the first correct response: their files, and the row that is computed from them.
+"""Runs that stopped at the first correct response: their files, the Kaplan-Meier estimate, and the row made from it.
 
     STORE/sequences/KEY.json   one run of `harness run --until-correct`: a line a problem, and all inputs of the run
 
-Such runs are scored by Kaplan and Meier's estimate (`scoring.survival`), kept apart from cells, and never averaged with
-them.
+Sequences and cells are never averaged together (docs/guided.md). A sequence without a correct response when its budget
+ends is *censored*: only a lower bound of its stopping time is known. It counts as at risk up to that call and not
+afterwards (Kaplan and Meier, JASA 53, 1958). Times are whole verifier calls, 1 = the first response; S(k) is the
+probability of no correct response in k calls, and
+
+    share solved within k = 1 − S(k),    restricted mean at k = E min(T, k + 1) = S(0) + ... + S(k)
+
+the latter being the calls used when stopping after k, and one more if none was correct.
+
+Standard errors come from the infinitesimal jackknife, summed over each problem first, since several seeds on one
+problem are not independent. Where each sequence is its own cluster they equal Greenwood's (1926), term for term.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.errors import HarnessError
+from harness.records import Floats, Ints
 from harness.scoring.metrics import budgets
-from harness.scoring.survival import Survival, kaplan_meier
 from harness.system import json_text
 from harness.system.files import write_atomically
 
@@ -76,8 +86,56 @@ def row(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The survival curve: S(k) for k = 0, 1, ... as `left` (calls + 1,), and the `influence` of each cluster on it.
+
+    influence (clusters, calls + 1). The curve ends at the last call at which any sequence was still at risk; where S is
+    0 at that call, it stays 0.
+    """
+
+    left: Floats
+    influence: Floats
+
+    def solved(self, k: int) -> tuple[float, float] | None:
+        """The share solved within k calls and its standard error; None beyond the last call at risk, unless S is 0."""
+        last = len(self.left) - 1
+        if k > last and self.left[-1] > 0:
+            return None
+        at = min(k, last)
+        return 1 - float(self.left[at]), float(np.sqrt((self.influence[:, at] ** 2).sum()))
+
+    def restricted_mean(self, k: int) -> tuple[float, float] | None:
+        """E min(T, k + 1) and its standard error; None as in `solved`."""
+        if self.solved(k) is None:
+            return None
+        influence = self.influence[:, : k + 1].sum(axis=1)
+        return float(self.left[: k + 1].sum()), float(np.sqrt((influence**2).sum()))
+
+
 def survival_of(records: Iterable[Record]) -> Survival:
-    """Kaplan and Meier's estimate from all sequences of the records."""
+    """Kaplan and Meier's estimate from all sequences of the records; those of one problem are a cluster."""
     entries = [(entry["time"], entry["solved"], entry["id"]) for record in records for entry in record["problems"]]
     times, solved, ids = zip(*entries, strict=True)
     return kaplan_meier(np.array(times), solved, ids)
+
+
+def kaplan_meier(times: Ints, solved: Sequence[Any], clusters: Sequence[Any]) -> Survival:
+    """The Kaplan-Meier estimate of the stopping time; each argument has one entry for each sequence.
+
+    times     the verifier call, from 1, at which the sequence was solved or its budget ended
+    solved    whether it was solved; else it is censored
+    clusters  labels: sequences with equal labels form one cluster
+    """
+    times, events = np.asarray(times, np.int64), np.asarray(solved, bool)
+    calls = np.arange(1, int(times.max()) + 1)
+    at_risk = times[:, None] >= calls  # (sequences, calls)
+    ended = (times[:, None] == calls) & events[:, None]
+    risk, deaths = at_risk.sum(0), ended.sum(0)
+    left = np.cumprod(1 - deaths / risk)
+    remaining = np.where(risk > deaths, risk - deaths, np.inf)  # inf where S becomes 0: its error is then 0 too
+    per_sequence = np.cumsum((ended - at_risk * (deaths / risk)) / remaining, axis=1) * -left
+    names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
+    influence = np.zeros((len(names), len(calls)))
+    np.add.at(influence, [names[name] for name in clusters], per_sequence)
+    return Survival(np.concatenate([[1.0], left]), np.pad(influence, ((0, 0), (1, 0))))

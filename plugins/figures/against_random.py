@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.scoring.efficiency import factors, random_curve, selected_curve
+from harness.scoring.curves import factors, random_curve, selected_curve
 
 from .chosen import Chosen
 from .request import Row

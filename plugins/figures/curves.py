@@ -1,4 +1,4 @@
-"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` defines curves and bands.
+"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.curves` defines curves and bands.
 
 `passk` also has what one answer chosen from k random responses is worth: avg@k, maj@k and best-of-k.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.records import Floats
 from harness.results.rows import one_answer_of
-from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.scoring.curves import band, budgets, oracle_shares, random_shares, selected_shares
 from harness.scoring.metrics import budgets as tabled_budgets
 
 from . import style

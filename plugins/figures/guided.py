@@ -1,7 +1,7 @@
 """`guided`: the paper's figure on exploration at the token level, from runs that stopped at the first correct response.
 
 Left: the share of problems solved within k responses, by Kaplan and Meier's estimate, with one standard error
-(`scoring.survival`; several seeds on a problem are one cluster). Right, with `--reference`: each sampler's gain over
+(seeds of one problem are one cluster). Right, with `--reference`: each sampler's gain over
 the first sampler in the share solved within the whole budget, by hardness, with a 95 % interval. Gains are paired by
 problem and averaged over seeds. Hardness comes from another run: bins made from the same runs would show a gain by
 chance alone.
@@ -18,7 +18,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import stopping_times
-from harness.scoring.budget_curves import budgets
+from harness.scoring.curves import budgets
 from harness.scoring.metrics import random_samples_to_correct
 from harness.scoring.stats import difference_interval
 from harness.system.json_text import digest

@@ -12,7 +12,7 @@ EXCERPT = 200  # characters of a line
 
 def audit(value: Mapping[str, Any], listed: int) -> None:
     """Print what `jobs.audit` returned: the counts, and the first `listed` of the responses that need a look."""
-    from harness.results.columns import chance_text  # imports scipy.stats
+    from harness.results.rows import chance_text  # imports scipy.stats
 
     counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "chance", "listed")}
     summary(counts | ({"chance level": chance_text(value["chance"])} if value["chance"] else {}))

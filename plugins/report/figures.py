@@ -15,7 +15,7 @@ from harness.records import Floats
 from harness.results.cells import outcomes as outcomes_of
 from harness.results.cells import resampling_seed
 from harness.results.rows import Row, one_answer_of, references, with_q
-from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.scoring.curves import band, budgets, oracle_shares, random_shares, selected_shares
 
 from .chosen import Cell
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.columns.stored import key_of
-from harness.results.columns import answer_remarks, verdict_remarks
 from harness.results.inert_text import without_folders
+from harness.results.rows import answer_remarks, verdict_remarks
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,8 +30,8 @@ from harness.plugin_system.component import build, graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 from harness.results.inert_text import without_folders
-from harness.scoring import efficiency
-from harness.scoring.efficiency import Factor
+from harness.scoring.curves import Factor, factors
+from harness.scoring.curves import curve as curve_of
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.system.files import write_atomically
 from harness.system.json_text import digest
@@ -326,9 +326,9 @@ def fewer_samples(evaluation: Mapping[str, Any], grader: str | None = None) -> d
     """
     n, counts = evaluation["n"], _counts(evaluation, grader)
     seed = int(digest([n, counts], 8), 16)
-    curve = {bonus: efficiency.curve(range(1, n + 1), _shares(n, each), seed) for bonus, each in counts.items()}
+    curve = {bonus: curve_of(range(1, n + 1), _shares(n, each), seed) for bonus, each in counts.items()}
     return {
-        ahead: {behind: efficiency.factors(curve[ahead], curve[behind], [n])[0] for behind in curve if behind != ahead}
+        ahead: {behind: factors(curve[ahead], curve[behind], [n])[0] for behind in curve if behind != ahead}
         for ahead in curve
     }
 
@@ -345,7 +345,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
     pass_at_k_ci, gain_over, gain_over_ci   see `eval_intervals.columns`
     fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
-    fewer_samples               the same with its interval: other method -> the fields of `efficiency.Factor`
+    fewer_samples               the same with its interval: other method -> the fields of `curves.Factor`
     """
     return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
 
@@ -372,7 +372,7 @@ def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
                 "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
                 "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
                 "fewer_samples_than": {other: factor.times for other, factor in fewer[curve.bonus].items()},
-                "fewer_samples": {other: factor.to_json() for other, factor in fewer[curve.bonus].items()},
+                "fewer_samples": {other: asdict(factor) for other, factor in fewer[curve.bonus].items()},
             }
         )
     return rows

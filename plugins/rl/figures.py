@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.scoring import budget_curves
-from harness.scoring.efficiency import Factor
+from harness.scoring import curves
+from harness.scoring.curves import Factor
 from harness.scoring.metrics import budgets
 
 from ..figures import style
@@ -37,7 +37,7 @@ def passk_rows(request: Request) -> list[Row]:
 
 def linear_rows(request: Request) -> list[Row]:
     """Return the rows of `passk_rows` at more budgets: on a linear axis powers of two lie too far apart."""
-    return [row for each in _evaluations(request) for row in _passk(each, budget_curves.budgets(each["n"]))]
+    return [row for each in _evaluations(request) for row in _passk(each, curves.budgets(each["n"]))]
 
 
 def _passk(evaluation: Mapping[str, Any], ks: Sequence[int]) -> list[Row]:

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom, norm, t
 
-from harness.scoring import efficiency, stats
-from harness.scoring.metrics import random_restricted_mean, restricted, telling_budget
+from harness.scoring import curves, stats
+from harness.scoring.metrics import random_restricted_mean, telling_budget
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
@@ -120,7 +120,7 @@ class Sample:
 
     def figures(self, budget: int) -> tuple[Array, Array]:
         """Random's expectation and the selector's mean over trials (problems, repeats), stopped at a budget."""
-        return random_restricted_mean(self.sizes, self.c, budget), restricted(self.ranks, budget).mean(axis=2)
+        return random_restricted_mean(self.sizes, self.c, budget), np.minimum(self.ranks, budget + 1).mean(axis=2)
 
 
 def sample(n: int, shape: str, selector: str, repeats: int, seed: Sequence[int]) -> Sample:
@@ -407,15 +407,15 @@ def efficiency_covers(
     """1 where the interval holds the factor of the two laws' own curves, nan where there is none, (sizes, budgets)."""
     chances, ks = law_of_c(n, shape), range(1, n + 1)
     laws = [law(n, name).p_correct * (np.arange(n + 1) > 0)[:, None] for name in pair]  # c = 0: never, not at k = N
-    exact = [efficiency.Curve(np.array(ks), np.stack([chances @ each] * 2), 10**9) for each in laws]
-    truth = [factor.times for factor in efficiency.factors(*exact, EFFICIENCY_AT)]
+    exact = [curves.Curve(np.array(ks), np.stack([chances @ each] * 2), 10**9) for each in laws]
+    truth = [factor.times for factor in curves.factors(*exact, EFFICIENCY_AT)]
     c = rng.choice(n + 1, p=chances, size=max(PROBLEMS))
     sides = [p[c] if name == "random" else hits(n, name, c, rng) for name, p in zip(pair, laws, strict=True)]
     rows = []
     for problems in PROBLEMS:
         with mock.patch.object(stats, "resamples", lambda size, _: weights[size]):  # the same for all repetitions
-            curves = [efficiency.curve(ks, side[:problems], 1) for side in sides]
-        ends = [factor.times_ci for factor in efficiency.factors(*curves, EFFICIENCY_AT)]
+            both = [curves.curve(ks, side[:problems], 1) for side in sides]
+        ends = [factor.times_ci for factor in curves.factors(*both, EFFICIENCY_AT)]
         rows.append([(e[0] or 0) <= true <= e[1] if e else np.nan for e, true in zip(ends, truth, strict=True)])
     return np.array(rows, float)
 

@@ -10,14 +10,14 @@ from support.documents import table_rows
 from support.paths import ROOT
 
 from harness.jobs import study
-from harness.results import cells, publishing
+from harness.results import cells, leaderboard
 
 RESULTS = ROOT / "results"
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))
 
 
 def test_the_cells_can_be_counted_and_are_no_burden():
-    assert publishing.validate([RESULTS]) == []
+    assert leaderboard.validate([RESULTS]) == []
     files = cells.files([RESULTS])
     assert 100 < len(files) <= 800
     assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) < 40e6

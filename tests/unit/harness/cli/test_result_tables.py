@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from harness.cli import result_tables as tables
-from harness.results.columns import chance
 from harness.results.leaderboard import Board
-from harness.results.rows import Row
+from harness.results.rows import Row, chance
 from harness.scoring import metrics
 from harness.scoring.metrics import Outcomes
 from harness.system import console as printing

@@ -5,7 +5,7 @@ from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of
 
 from harness.results.comparison import compare
-from harness.scoring import efficiency, stats
+from harness.scoring import curves, stats
 
 RANKS = {"spread": ([1, 3], [4, 4], [2, 6], [5, 5]), "shuffle": ([2, 2], [7, 5], [1, 1], [5, 5])}
 
@@ -75,7 +75,7 @@ def test_it_says_how_many_times_fewer_calls_the_first_needs_at_the_budgets_of_th
     assert [(at["k"], at["times"]) for at in store(early, heads)["efficiency"]] == [(1, 1), (2, 1), (4, 2), (8, 2)]
     other = cell([entry(f"p{i}", [9] * 2, c=0) for i in range(40)], "other", pool="elsewhere", sampler="low-temp")
     value = store(other, early)  # another sampler's pool, which has nothing
-    assert {(at["times"], at["no_interval"]) for at in value["efficiency"]} == {(None, efficiency.NEVER)}
+    assert {(at["times"], at["no_interval"]) for at in value["efficiency"]} == {(None, curves.NEVER)}
     assert value["largest_efficiency"] is None
 
 

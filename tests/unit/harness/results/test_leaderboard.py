@@ -86,7 +86,7 @@ def test_other_pools_graders_sizes_and_problems_stand_in_other_tables():
 
 def test_the_tables_come_back_byte_for_byte_however_the_cells_lie(tmp_path):
     paths = keep(tmp_path / "whole", *CELLS)
-    written = leaderboard.write(tmp_path / "whole", gather([tmp_path / "whole"]))
+    written = leaderboard.write(tmp_path / "whole", content := gather([tmp_path / "whole"]), boards(content))
     assert [path.name for path in written] == list(leaderboard.NAMES)
     first = [path.read_bytes() for path in written]
     random.Random(0).shuffle(paths)
@@ -95,7 +95,7 @@ def test_the_tables_come_back_byte_for_byte_however_the_cells_lie(tmp_path):
         folder.mkdir(parents=True)
         shutil.copy(path, folder)
     content = gather([tmp_path / "split" / "1", tmp_path / "split" / "0"])
-    assert [path.read_bytes() for path in leaderboard.write(tmp_path / "out", content)] == first
+    assert [path.read_bytes() for path in leaderboard.write(tmp_path / "out", content, boards(content))] == first
     assert gather([tmp_path / "whole"], orders=True).measured != content.measured
 
 
@@ -157,8 +157,7 @@ def test_a_name_in_a_table_stays_text():
     assert "![" not in text
     assert "<b>" not in text
     assert "|" in text
-    key = "`](x) <b>|a.b-c_1"
-    assert leaderboard._code(key) == "xba.b-c_1"
+    assert "pool `xba.b-c_1`." in markdown(made(cell(FAST, pool="`](x) <b>|a.b-c_1")), [])
 
 
 FORMULAS = [*(f"{start}1" for start in "=+-@\uff1d\uff0b\uff0d\uff20"), "\t=1", "\r=1", "\n=1", "'=1", " =1"]
@@ -186,11 +185,3 @@ def test_markdown_starts_no_link_image_table_or_html():
     assert re.search(r"(?<!\\)[\[\]()!|$*~<>]", shown) is None
     assert shown.endswith("&amp;  ")
     assert inert_text.markdown("repexp:lam=0.1,k=2 (x") == "repexp:lam=0.1,k=2 \\(x"
-
-
-def test_a_name_is_one_folder_or_refused():
-    assert inert_text.folder_name("../../gone/x y") == ".._.._gone_x_y"
-    assert inert_text.folder_name("gsm8k:a=b,c+d-1_é" + "x" * 99) == "gsm8k_a=b,c+d-1_é" + "x" * 63
-    assert inert_text.folder_name("a._=,+-b") == "a._=,+-b"
-    for text in ("", "..", "..."):
-        assert refusal_of(inert_text.folder_name, text) == f"{text!r} cannot name a folder"

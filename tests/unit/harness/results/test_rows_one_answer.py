@@ -8,7 +8,7 @@ import pytest
 from support.cells import cell, entry, keyed
 
 from harness.results import leaderboard, rows
-from harness.results.columns import answer_remarks
+from harness.results.rows import answer_remarks
 
 KS = ("1", "2", "4", "8")
 BY_SIZE = dict(zip(KS, (0.25, 0.25, 0.5, 1.0), strict=True))
@@ -85,11 +85,11 @@ def test_a_leaderboard_has_them_in_all_its_files():
 
 
 def test_plots_have_a_curve_of_each():
-    answers = rows.one_answer([answered("a", reward=BY_SIZE), answered("b", None)])
+    answers = rows.one_answer_of([[answered("a", reward=BY_SIZE), answered("b", None)]])
     curves = answers.curves()
     assert list(curves) == ["avg@k", "maj@k", "best of k by reward"]
     assert curves["avg@k"].tolist() == [[0.25] * 4] * 2
     assert curves["maj@k"].mean(axis=0) == pytest.approx([0.125, 0.125, 0.25, 0.5])
-    assert rows.one_answer([answered("a", None)]).curves() == {}
+    assert rows.one_answer_of([[answered("a", None)]]).curves() == {}
     several = rows.one_answer_of([[answered("a", reward=BY_SIZE)], [answered("a", judge=BY_SIZE)]])
     assert list(several.curves()) == ["avg@k", "maj@k", "best of k by reward", "best of k by judge"]

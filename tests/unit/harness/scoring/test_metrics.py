@@ -22,8 +22,6 @@ from harness.scoring.metrics import (
     random_pass_at_k,
     random_restricted_mean,
     random_samples_to_correct,
-    reference_ranks,
-    restricted,
     summary,
     telling_budget,
     win_tie_loss,
@@ -42,11 +40,13 @@ def test_random_selection_is_the_mean_over_all_orders():
     for n, c in POOLS:
         ranks = np.array(first_correct_ranks(n, c))
         assert random_samples_to_correct(n, c) == pytest.approx(ranks.mean(), rel=1e-12)
-        assert reference_ranks(n, c) == {"oracle": ranks.min(), "anti_oracle": ranks.max()}
+        row = summary(outcomes([[1]], [n], [c]))
+        assert row["samples_to_correct_oracle"] == ranks.min()
+        assert row["samples_to_correct_anti_oracle"] == ranks.max()
         for k in range(1, n + 3):
             share = (ranks <= min(k, n)).mean()
             assert random_pass_at_k(np.array([n]), np.array([c]), k)[0] == pytest.approx(share, abs=1e-12)
-            assert random_restricted_mean(n, c, k) == pytest.approx(restricted(ranks, k).mean(), rel=1e-12)
+            assert random_restricted_mean(n, c, k) == pytest.approx(np.minimum(ranks, k + 1).mean(), rel=1e-12)
 
 
 def test_win_tie_and_loss_are_shares_of_all_orders():
@@ -172,19 +172,18 @@ def test_cells_of_one_pool_are_further_trials_and_other_pools_stand_beside_it():
     assert over_seeds([[from_rank(1, True), from_rank(2, True)]]).hits[1].tolist() == [[1, 2], [1, 2]]
 
 
-def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_rank():
+def test_a_subset_method_has_no_figure_that_needs_a_rank():
     n, c = np.array([4, 4]), np.array([2, 0])
     hits = {1: np.array([[True], [False]]), 2: np.array([[True], [False]]), 4: np.array([[True], [False]])}
     subset, ranker = summary(Outcomes(n, c, n * 0, hits=hits)), summary(outcomes([[1], [5]], n, c))
-    assert set(subset) == set(ranker)
-    names = ("improvement", "p_random", "k95", "win", "samples_to_correct")
-    assert [subset[name] for name in names] == [None] * 5
-    assert (subset["restricted_mean"], subset["k95_random"]) == ({}, 3)
+    of_ranks = {"improvement", "p_random", "k95", "win", "samples_to_correct", "restricted_mean"}
+    assert of_ranks <= set(ranker) - set(subset)
+    assert subset["k95_random"] == 3
     row = summary(subsets({k: [[1, 1]] * 40 for k in budgets(8)}, np.full(40, 8), np.full(40, 2)))
     assert row["budget"] == 2
     assert row["p_budget"] < 1e-6
     elsewhere = summary(subsets({8: [[1, 1]] * 40}, np.full(40, 8), np.full(40, 2)))
-    assert [elsewhere[name] for name in ("budget", "p_budget", "win_budget")] == [2, None, None]
+    assert [elsewhere.get(name) for name in ("budget", "p_budget", "win_budget")] == [2, None, None]
 
 
 def subsets(hits, n, c) -> Outcomes:
@@ -257,5 +256,5 @@ def test_a_row_of_a_degenerate_pool_is_plain_json():
         row = summary(outcomes(np.array(ranks, int).reshape(len(c), 1), np.full(len(c), 4), np.array(c, int)))
         json.dumps(row, allow_nan=False)
         if not any(c):
-            assert row["improvement_solvable"] is row["samples_to_correct_solvable"] is None
-            assert row["improvement"] == (1.0 if c else None)
+            assert not {"improvement_solvable", "samples_to_correct_solvable"} & set(row)
+            assert row.get("improvement") == (1.0 if c else None)

@@ -13,7 +13,7 @@ from harness import Problem
 from harness.columns.responses import responses_of
 from harness.columns.store import read as read_rows
 from harness.jobs.price import Outlook
-from harness.scoring import efficiency
+from harness.scoring import curves
 from harness.scoring.metrics import random_pass_at_k
 from harness.system.progress import Progress
 from harness_plugins.rl import evaluation as rl_eval
@@ -170,7 +170,7 @@ def test_how_many_times_fewer_samples_a_method_needs_has_an_interval_over_proble
     assert repexp["fewer_samples_than"]["none"] == factor["times"] == pytest.approx(n / factor["calls"])
     low, high = factor["times_ci"]
     assert 1 < low < factor["times"] < high < n
-    assert none["fewer_samples"]["repexp"]["no_interval"] == efficiency.NEVER
+    assert none["fewer_samples"]["repexp"]["no_interval"] == curves.NEVER
     tables.evaluated([none, repexp], as_json=False)
     assert (
         f"repexp needs {factor['times']:.1f} [{low:.1f}, {high:.1f}] times fewer than none" in capsys.readouterr().out

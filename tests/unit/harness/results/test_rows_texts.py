@@ -6,35 +6,32 @@ import numpy as np
 import pytest
 from support.cells import cell, entry
 
-from harness.results.columns import (
-    MARKDOWN,
-    TERMINAL,
+from harness.results.rows import (
     chance,
+    chance_level,
     columns,
-    gain,
-    improvement,
-    k95,
     lines,
     percent,
     remarks,
+    row,
+    trust_in,
     verdict_remarks,
 )
-from harness.results.rows import chance_level, row, trust_in
 from harness.scoring import stats
 
 RANKER = row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
 
 
-def texts(row, style, rows=None):
+def texts(row, rows=None, in_file=False):
     """Heading -> text of the row, and -> text of each reference."""
-    shown = columns(rows or [row], style)
+    shown = columns(rows or [row], in_file)
     references, [line] = lines([row], shown)
     heads = [column.head for column in shown]
     return dict(zip(heads, line, strict=True)), [dict(zip(heads, each, strict=True)) for each in references]
 
 
 def test_a_ranker_has_calls_improvement_p_shares_gain_and_k95():
-    shown, [random, oracle, worst] = texts(RANKER, TERMINAL)
+    shown, [random, oracle, worst] = texts(RANKER)
     assert shown["samples-to-\ncorrect"] == "2.00"
     assert shown["improvement\n[95 %]"] == "1.50 [1.50, 1.50]"
     assert (shown["p\n"], shown["win/tie/loss\n%"], shown["k95\n(saved)"]) == ("0.32", "54/21/25", "2 (+4)")
@@ -50,19 +47,21 @@ def test_a_ranker_has_calls_improvement_p_shares_gain_and_k95():
 
 def test_a_published_table_has_more_digits_and_q_once_rows_were_corrected():
     row = replace(RANKER, q_random=0.0123456, dist="toy", seeds=(0, 1))
-    shown, [random, *_] = texts(row, MARKDOWN)
+    shown, [random, *_] = texts(row, in_file=True)
     assert (shown["samples-to-\ncorrect"], shown["win / tie / loss\n%"]) == ("2", "53.6 / 21.4 / 25.0")
     assert (shown["q\n"], shown["seeds"]) == ("0.01235", "2")
-    assert (random["k95"], texts(replace(RANKER, k95_random=None), MARKDOWN)[1][0]["k95"]) == ("6", "-")
-    assert texts(row, TERMINAL)[0]["q\n"] == "0.012"
+    assert (random["k95"], texts(replace(RANKER, k95_random=None), in_file=True)[1][0]["k95"]) == ("6", "-")
+    assert texts(row)[0]["q\n"] == "0.012"
 
 
 def test_what_does_not_exist_is_a_dash():
     bare = replace(RANKER, improvement_ci=None, gain_at_k_ci={"2": None}, k95=None)
-    assert (improvement(bare, TERMINAL), gain(bare), k95(bare)) == ("1.50 [-]", "+53.6 [-]", "-")
-    assert gain(replace(RANKER, budget=None)) == percent(None) == chance(None) == "-"
+    shown, _ = texts(bare)
+    named = [shown[name] for name in ("improvement\n[95 %]", "gain@2\npoints [95 %]", "k95\n(saved)")]
+    assert named == ["1.50 [-]", "+53.6 [-]", "-"]
+    assert percent(None) == chance(None) == "-"
     assert (chance(9e-10), chance(1e-9), percent(0.123456)) == ("<1e-9", "1e-09", "12.3")
-    assert "gain\npoints [95 %]" in texts(replace(RANKER, budget=None), TERMINAL)[0]
+    assert texts(replace(RANKER, budget=None))[0]["gain\npoints [95 %]"] == "-"
 
 
 def test_each_reason_for_a_missing_interval_is_named_once_with_its_selectors():

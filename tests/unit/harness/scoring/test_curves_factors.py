@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from support.calibration import calibration
 
-from harness.scoring import efficiency, stats
-from harness.scoring.efficiency import NEVER, TOO_NEAR, UNSOLVED, curve, factors, largest, random_curve, selected_curve
+from harness.scoring import curves, stats
+from harness.scoring.curves import NEVER, TOO_NEAR, UNSOLVED, curve, factors, largest, random_curve, selected_curve
 from harness.scoring.metrics import Outcomes, random_pass_at_k
 
 PROBLEMS, N = 60, 60
 
 
-def straight(slope: float, ks=range(1, N + 1)) -> efficiency.Curve:
+def straight(slope: float, ks=range(1, N + 1)) -> curves.Curve:
     """pass@k = slope k / N on each of the problems, at most 0.95."""
     return curve(ks, np.tile(np.minimum(slope * np.array(ks) / N, 0.95), (PROBLEMS, 1)), seed=1)
 
@@ -129,7 +129,7 @@ def test_there_is_no_interval_where_under_five_problems_are_below_or_above_the_h
     best = largest(*both)
     inside = [factor for factor in given.values() if factor.times_ci]
     assert best.times == max(factor.times for factor in inside)
-    assert (best.times_ci, best.no_interval) == (None, efficiency.CHOSEN)
+    assert (best.times_ci, best.no_interval) == (None, curves.CHOSEN)
     assert largest(both[0], straight(0)) is None
 
 

@@ -1,16 +1,19 @@
-"""Efficiency: how many times fewer verifier calls one method needs than another for the same pass@k.
+"""pass@k at every budget: shares, bands, and how many times fewer calls one method needs than another for the same.
 
-It is the horizontal distance between two curves of pass@k (Tuyls et al. 2025, arXiv:2510.11686: "3x to 6x", "56.9x").
-A curve is known at ascending budgets. It is made monotone by its running maximum (a subset method's may fall), and is
-linear in k between two budgets. calls(h), the fewest with which it reaches the height h, is never below its first
-budget. At budget k of the method behind, whose pass@k is h:
+Bands are pointwise and 95 %, from a percentile bootstrap over problems, with the trials of a problem averaged first.
+Two curves of one pool share its problems, so overlapping bands do not mean that there is no difference.
+
+The *factor*, how many times fewer calls, is the horizontal distance between two curves (Tuyls et al. 2025,
+arXiv:2510.11686: "3x to 6x", "56.9x"). A curve is known at ascending budgets. It is made monotone by its running
+maximum (a subset method's may fall), and is linear in k between two budgets. calls(h), the fewest with which it reaches
+the height h, is never below its first budget. At budget k of the method behind, whose pass@k is h:
 
     times(k) = k / calls_ahead(h)
 
 Below 1 the method "ahead" needs more calls than the other. Where the curve behind is flat up to k, k and h are those of
 the first budget of the flat part, as the method behind needs no more calls either. Equal methods have 1 everywhere.
 
-The 95 % interval is from a percentile bootstrap over problems: both curves have the same resampled problems, and the
+Its 95 % interval is from a percentile bootstrap over problems: both curves have the same resampled problems, and the
 trials and seeds of a problem are averaged first. There is none where fewer than `ROOM` problems lie between h and 0 or
 the last height of the method ahead: a few problems then decide. At k = N this is so for any two selectors of one pool,
 since both have found all that is there. `tests/bench/calibration.py --only efficiency` measures the coverage.
@@ -19,17 +22,17 @@ since both have found all that is there. `tests/bench/calibration.py --only effi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.records import Floats, Ints
 
-from . import stats
-from .budget_curves import random_shares, selected_shares
+from . import metrics, stats
 from .metrics import Outcomes
 
+POINTS = 40  # budgets of a curve, evenly spaced on a log axis
+RESAMPLES = 1000
 ROOM = 5  # problems; with fewer the measured coverage falls to 60 % and less
 FLAT = 1e-3  # problems: a curve that rises by less is flat
 TINY = 1e-11  # heights that differ by less are equal: sums of shares differ in their last digits
@@ -39,17 +42,55 @@ UNSOLVED = "no problem is solved at this k"
 CHOSEN = "the budget was chosen because the factor is large there"
 
 
+# pass@k of each problem, (problems, budgets).
+
+
+def budgets(n: int) -> list[int]:
+    """The budgets of a curve, ascending: at most `POINTS` on a log axis from 1 to n, and those of the tables."""
+    return sorted({int(k) for k in np.geomspace(1, n, POINTS).round()} | set(metrics.budgets(n)))
+
+
+def random_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
+    """pass@k of random selection, (problems, budgets)."""
+    return np.stack([metrics.random_pass_at_k(outcomes.n, outcomes.c, k) for k in ks], axis=1)
+
+
+def oracle_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
+    """pass@k of the oracle, (problems, budgets): its first pick is correct if any response is."""
+    return np.repeat((outcomes.c > 0)[:, None].astype(float), len(ks), axis=1)
+
+
+def selected_shares(outcomes: Outcomes, ks: Sequence[int]) -> tuple[list[int], Floats]:
+    """The budgets, and for each problem and budget the share of trials with a correct response, (problems, budgets).
+
+    For a ranker the budgets are `ks`. No budget may exceed the size of the smallest pool: else the rank N+1, which
+    means "no correct response", would count as a hit. For a subset method `ks` is ignored: the budgets are those for
+    which every problem has a subset.
+    """
+    if outcomes.hits is not None:
+        complete = [k for k, hits in sorted(outcomes.hits.items()) if len(hits) == len(outcomes.n)]
+        return complete, np.stack([outcomes.hits[k].mean(axis=1) for k in complete], axis=1)
+    assert outcomes.ranks is not None
+    return list(ks), (outcomes.ranks[:, :, None] <= np.array(ks)).mean(axis=1)
+
+
+def band(shares: Floats, seed: int) -> tuple[Floats, Floats]:
+    """The ends of the 95 % band of the mean over problems: low, high (budgets,); shares (problems, budgets)."""
+    problems = len(shares)
+    counts = np.random.default_rng(seed).multinomial(problems, np.full(problems, 1 / problems), RESAMPLES)
+    low, high = np.percentile(counts @ shares / problems, [2.5, 97.5], axis=0)
+    return low, high
+
+
+# How many times fewer calls.
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """pass@k of one method on its problems and on resamples of them, monotone in k.
+    """pass@k of one method on its problems and on resamples of them, monotone in k."""
 
-    ks        (budgets,) ascending
-    passed    (1 + resamples, budgets): row 0 is of the problems themselves
-    problems  their number
-    """
-
-    ks: Ints
-    passed: Floats
+    ks: Ints  # (budgets,) ascending
+    passed: Floats  # (1 + resamples, budgets): row 0 is of the problems themselves
     problems: int
 
 
@@ -74,10 +115,6 @@ class Factor:
     times_ci: list[float | None] | None
     no_interval: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
-        return asdict(self)
-
 
 def curve(ks: Sequence[int], shares: Floats, seed: int) -> Curve:
     """The curve of a method; shares (problems, budgets) of each problem's trials that hold a correct response by k.
@@ -89,7 +126,7 @@ def curve(ks: Sequence[int], shares: Floats, seed: int) -> Curve:
 
 
 def selected_curve(outcomes: Outcomes, seed: int) -> Curve:
-    """The curve of a selector at each budget up to the smallest pool, or at those for which all pools have a subset."""
+    """That of a selector, at each budget up to the smallest pool, or at those for which all pools have a subset."""
     ks, shares = selected_shares(outcomes, range(1, int(outcomes.n.min()) + 1))
     return curve(ks, outcomes.inside(shares), seed)
 
@@ -106,8 +143,17 @@ def factors(ahead: Curve, behind: Curve, ks: Iterable[int]) -> list[Factor]:
     calls, theirs, times = _times(ahead, behind, places)
     ends = np.quantile(times[1:], [0.025, 0.975], axis=0, method="inverted_cdf").T
     columns = (behind.ks[places], behind.passed[0, places], theirs[0], calls[0], times[0], ends)
-    values = zip(*(column.tolist() for column in columns), _room(ahead, behind)[places], strict=True)
-    return [_checked(Factor(*fields), room) for *fields, room in values]
+    made = []
+    for *fields, room in zip(*(column.tolist() for column in columns), _room(ahead, behind)[places], strict=True):
+        factor = Factor(*fields)
+        if not factor.times or factor.pass_at_k <= TINY:  # 0: never reached, inf: nothing solved
+            reason = UNSOLVED if factor.times else NEVER
+            made.append(replace(factor, calls=None, times=None, times_ci=None, no_interval=reason))
+        elif room < ROOM:
+            made.append(replace(factor, times_ci=None, no_interval=TOO_NEAR))
+        else:
+            made.append(replace(factor, times_ci=[stats.rounded(end) if end else None for end in fields[-1]]))
+    return made
 
 
 def largest(ahead: Curve, behind: Curve) -> Factor | None:
@@ -129,21 +175,16 @@ def _room(ahead: Curve, behind: Curve) -> Floats:
 
 def _times(ahead: Curve, behind: Curve, places: Ints) -> tuple[Floats, Ints, Floats]:
     """The calls of both (inf: never) and the factor (0: never, inf: nothing solved), (1 + resamples, places)."""
-    first = np.minimum(_first(behind, behind.passed[:, places] - FLAT / behind.problems), places)
-    heights = np.take_along_axis(behind.passed, first, axis=1)
-    calls, theirs = _calls(ahead, heights), behind.ks[first]
-    return calls, theirs, np.where(heights > TINY, theirs / calls, np.inf)
-
-
-def _calls(curve: Curve, heights: Floats) -> Floats:
-    """The smallest k, on the line between budgets, at which each row's curve reaches that row's heights; inf: never."""
-    ks, first = curve.ks, _first(curve, heights - TINY)
+    flat = np.minimum(_first(behind, behind.passed[:, places] - FLAT / behind.problems), places)
+    heights, theirs = np.take_along_axis(behind.passed, flat, axis=1), behind.ks[flat]
+    # Where, on the line between two budgets of the method ahead, it reaches these heights.
+    ks, first = ahead.ks, _first(ahead, heights - TINY)
     after = np.minimum(first, len(ks) - 1)
     before = np.maximum(after - 1, 0)
-    low, high = (np.take_along_axis(curve.passed, places, axis=1) for places in (before, after))
+    low, high = (np.take_along_axis(ahead.passed, budget, axis=1) for budget in (before, after))
     part = np.clip((heights - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-    calls: Floats = np.where(first < len(ks), ks[before] + part * (ks[after] - ks[before]), np.inf)
-    return calls
+    calls = np.where(first < len(ks), ks[before] + part * (ks[after] - ks[before]), np.inf)
+    return calls, theirs, np.where(heights > TINY, theirs / calls, np.inf)
 
 
 def _first(curve: Curve, heights: Floats) -> Ints:
@@ -152,12 +193,3 @@ def _first(curve: Curve, heights: Floats) -> Ints:
     table = (curve.passed + 2.0 * rows).ravel()  # all rows in one ascending table
     first: Ints = np.searchsorted(table, np.maximum(heights, 0) + 2.0 * rows) - len(curve.ks) * rows
     return first
-
-
-def _checked(factor: Factor, room: float) -> Factor:
-    """The factor without what does not hold (0: never reached, inf: nothing solved), and the reason."""
-    if not factor.times or factor.pass_at_k <= TINY:
-        return replace(factor, calls=None, times=None, times_ci=None, no_interval=UNSOLVED if factor.times else NEVER)
-    if room < ROOM:
-        return replace(factor, times_ci=None, no_interval=TOO_NEAR)
-    return replace(factor, times_ci=[stats.rounded(end) if end else None for end in factor.times_ci or ()])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.scoring import votes
+from harness.scoring import metrics as votes
 
 NAN = float("nan")
 RESPONSE = st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.sampled_from([NAN, -np.inf, 0.0, 0.5, 7.0]))

@@ -7,10 +7,10 @@ from support.cells import cell, entry, failed_cell, keep
 from support.paths import TOY
 from support.refusals import refusal_of
 
+from harness import testing
 from harness.plugin_system.component import build, described
 from harness.plugin_system.registry import load_registry
-from harness.results import publishing
-from harness.results.publishing import publish, validate
+from harness.results.leaderboard import publish, validate
 
 PROBLEMS = [entry("p0", [1, 3]), entry("p1", [2, 2])]
 
@@ -23,7 +23,7 @@ def toy_registry():
 @pytest.fixture
 def quick_kit(monkeypatch):
     """A conformance kit of one check, which passes."""
-    monkeypatch.setattr(publishing, "findings", lambda kind, selector: [{"outcome": "passed", "what": ""}])
+    monkeypatch.setattr(testing, "findings", lambda kind, selector: [{"outcome": "passed", "what": ""}])
 
 
 @pytest.fixture
