@@ -20,7 +20,7 @@ from harness.system.json_text import read, read_lines
 from harness.training import Checkpoint, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 
-from ..models.model_location import Location, locate
+from ..models.location import Location, locate
 from .verl_child.resuming import complete
 from .verl_config import CHILD, as_text, configuration, devices, sampler_share
 from .verl_environment import find_python, installed

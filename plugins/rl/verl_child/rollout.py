@@ -23,9 +23,9 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from harness import HarnessError, Sampler
-from harness_plugins.engines.transformers.row_streams import RowSampler, RowsEnded, uniforms
+from harness_plugins.engines.transformers.sampling import RowSampler, RowsEnded, uniforms
 from harness_plugins.models.checkpoint import Checkpoint, quiet
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import locate
 
 QUIET_S = 0.25
 ROWS = 256  # at most so many are generated at once

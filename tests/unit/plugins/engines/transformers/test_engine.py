@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines import counting
 from harness_plugins.engines.transformers import engine as transformers_engine
+from harness_plugins.engines.transformers import sampling as sampling_module
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.guided import RepExpGuided
 
@@ -158,7 +158,7 @@ def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(sampled, ch
 def test_rows_and_tokens_are_reported_as_they_come_and_change_nothing(checkpoints, monkeypatch, sampler):
     engine, rows, tokens = own_engine(checkpoints, batch=16), [], []
     quiet = sample(engine, n=12, sampler=sampler)
-    monkeypatch.setattr(counting, "EVERY_S", 0.0)  # after each step
+    monkeypatch.setattr(sampling_module, "EVERY_S", 0.0)  # after each step
     loud = sample(engine, n=12, sampler=sampler, report=rows.append, tokens=tokens.append)
     for before, after in zip(quiet, loud, strict=True):
         assert_same_responses(after, before)

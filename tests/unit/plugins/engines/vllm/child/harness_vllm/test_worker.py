@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness_plugins.engines.transformers.capture import pool
+from harness_plugins.engines.transformers.sampling import pool
 from harness_plugins.engines.vllm.child.harness_vllm import contract, names, worker
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
 
