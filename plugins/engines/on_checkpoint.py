@@ -20,12 +20,10 @@ class OnCheckpoint:
 
     @property
     def name(self) -> str:
-        """The model's name as tables show it: hub id, folder's name, or embedded name."""
         return self._checkpoint.name
 
     @property
     def chats(self) -> bool:
-        """Whether the tokenizer has a chat template; those of base models have none."""
         return self._checkpoint.files.has_template
 
     def size(self) -> tuple[float | None, bool]:

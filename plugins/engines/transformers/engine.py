@@ -1,9 +1,5 @@
 """The `transformers` engine: sample responses and hidden states from a causal language model, on a CPU or a GPU.
 
-`model.generate` does the work. Each row has its own random stream (`row_streams`). The prompts pass the model once, and
-all rows share their key-value cache. States are pooled during generation (`capture`), without a second pass. As soon as
-half of the rows have ended, the other half continues as a smaller batch.
-
 On a CPU torch uses its own setting of threads (`torch.set_num_threads`, `OMP_NUM_THREADS`). Another number of threads,
 or of rows in a chunk, changes the last bits of the logits, and so, very rarely, a token.
 """
@@ -20,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness import HarnessError, Message, Responses, hookimpl
+from harness.contracts import Report
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
@@ -31,7 +28,9 @@ from ..on_checkpoint import OnCheckpoint, require_known
 from ..row_chunks import Chunks
 
 if TYPE_CHECKING:
-    from .sampling import Row, Start
+    from .sampling import Row
+
+Chat = Sequence[Message]
 
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # one pass of `encode` takes about 16 * batch tokens
@@ -105,18 +104,19 @@ class Transformers(OnCheckpoint):
         """Return the number of problems that fill one batch."""
         return max(1, self.batch // n)
 
-    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
+    def check(self, prompts: Sequence[Chat], max_tokens: int) -> None:
         """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads no weights."""
+        part = self._checkpoint
         if max_tokens < 1:
             raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
-        _ = self._checkpoint.device  # one that cannot be used is refused before the first token
-        longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
-        room = self._checkpoint.context - longest
+        _ = part.device  # one that cannot be used is refused before the first token
+        longest = max((len(part.prompt_ids(prompt)) for prompt in prompts), default=0)
+        room = part.context - longest
         if max_tokens > room:
             most = f"--max-tokens can be {room:.0f} at most" if room > 0 else "no --max-tokens fits"
             raise HarnessError(
                 f"{self.name}: the longest prompt has {longest} tokens, and --max-tokens {max_tokens} more do not fit "
-                f"a context of {self._checkpoint.context:.0f}: {most}"
+                f"a context of {part.context:.0f}: {most}"
             )
 
     def sample(self, request: SampleRequest) -> list[Responses]:
@@ -151,68 +151,6 @@ class Transformers(OnCheckpoint):
             return self.batch
         return min(self.batch, n * max(1, CPU_ROWS // n))
 
-    def encode(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        states: Sequence[str],
-        report: Callable[[int], None] = lambda rows: None,
-    ) -> dict[str, Floats]:
-        """Return {kind: (n, d) float32}, the states of given responses, from one pass over prompt and response.
-
-        Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
-        last state.
-        """
-        require_known("transformers", states, self.states)
-        pooled: dict[str, Floats] = {}
-        for chunk, columns in self._passes(
-            prompt, responses, ENCODED_TOKENS, lambda start, rows: self._encode(start, rows, states)
-        ):
-            for kind, values in columns.items():
-                pooled.setdefault(kind, np.empty((len(responses), values.shape[1]), np.float32))[chunk] = values
-            report(len(chunk))
-        return pooled
-
-    def score(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        report: Callable[[int], None] = lambda rows: None,
-    ) -> Floats:
-        """Return (n,) float64: each response's log-probability under this model, summed over its tokens.
-
-        Equal, up to rounding, to what `sample` returns for the same tokens, whichever engine sampled them; 0 for a
-        response of no token.
-        """
-        scores = np.zeros(len(responses))
-        for chunk, values in self._passes(prompt, responses, SCORED_TOKENS, self._score):
-            scores[chunk] = values
-            report(len(chunk))
-        return scores
-
-    def _passes(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        tokens: int,
-        work: Callable[[Start, Sequence[list[int]]], Any],
-    ) -> Iterator[tuple[list[int], Any]]:
-        """Yield chunks of about `tokens * batch` tokens: the responses' indices, and the result of `work`."""
-        rows = self._checkpoint.rows(responses)
-        longest = max((len(row) for row in rows), default=0)
-        prompt_ids = self._checkpoint.prompt_ids(prompt)
-        if len(prompt_ids) + longest > self._checkpoint.context:
-            raise HarnessError(
-                f"{self.name}: prompt and longest response have {len(prompt_ids) + longest} tokens, "
-                f"more than the context of {self._checkpoint.context:.0f}"
-            )
-        chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
-        by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
-        with self._loaded() as sampling:
-            start = sampling.left_padded(self._checkpoint, [prompt_ids])
-            for chunk, result in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
-                yield list(chunk), result
-
     def _sample_steered(self, ids: list[list[int]], request: SampleRequest) -> list[Responses]:
         """Sample up to n responses to each prompt, one after another, several prompts at a time."""
         if not hasattr(request.sampler, "steering"):
@@ -236,37 +174,69 @@ class Transformers(OnCheckpoint):
                 require_siblings(part)
                 self._tried_siblings = True
             chunks = Chunks(max(1, self.batch // STEERED_ROWS))
-            for _, responses in chunks.over(range(len(ids)), lambda chunk: sample_steered(part, ids, chunk, request)):
+            for _, responses in chunks.over(range(len(ids)), partial(sample_steered, part, ids, request)):
                 sampled += responses
         return sampled
 
-    def _encode(self, start: Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
-        """Return the states of a chunk of responses to the single prompt of `start`."""
-        import torch
+    def encode(
+        self, prompt: Chat, responses: Responses, states: Sequence[str], report: Report = lambda rows: None
+    ) -> dict[str, Floats]:
+        """Return {kind: (n, d) float32}, the states of given responses, from one pass over prompt and response.
 
-        from .sampling import fed_rows, pool
+        Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
+        last state.
+        """
+        require_known("transformers", states, self.states)
 
-        fed, width = fed_rows(self._checkpoint, start, rows)
-        hidden = self._checkpoint.decoder(**fed)[0]
-        lengths = torch.tensor([len(row) for row in rows], device=hidden.device)
-        pooled = pool(hidden[:, -1 - width :], lengths, states)
-        return {kind: values.cpu().numpy() for kind, values in pooled.items()}
+        def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
+            from .sampling import pool
 
-    def _score(self, start: Start, rows: Sequence[list[int]]) -> Floats:
-        """Return the summed log-probabilities of a chunk of responses to the single prompt of `start`."""
-        import torch
+            return pool(self._checkpoint.decoder(**fed)[0][:, -1 - width :], [len(row) for row in rows], states)
 
-        from .sampling import fed_rows
+        return self._passed(prompt, responses, ENCODED_TOKENS, work, report)
 
-        fed, width = fed_rows(self._checkpoint, start, rows)
-        logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
-        return np.array(
-            [
-                float(torch.log_softmax(logits[i, : len(row)].float(), -1).gather(1, target).double().sum())
-                for i, row in enumerate(rows)
-                for target in [torch.tensor(row, dtype=torch.long, device=logits.device)[:, None]]
-            ]
-        )
+    def score(self, prompt: Chat, responses: Responses, report: Report = lambda rows: None) -> Floats:
+        """Return (n,) float64: each response's log-probability under this model, summed over its tokens.
+
+        Equal, up to rounding, to what `sample` returns for the same tokens, whichever engine sampled them; 0 for a
+        response of no token.
+        """
+
+        def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
+            from .sampling import logprob
+
+            logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
+            return {"": np.array([logprob(row, of_row) for row, of_row in zip(rows, logits, strict=True)])}
+
+        return self._passed(prompt, responses, SCORED_TOKENS, work, report).get("", np.zeros(0))
+
+    def _passed(
+        self, prompt: Chat, responses: Responses, tokens: int, work: Callable[..., dict[str, Floats]], report: Report
+    ) -> dict[str, Floats]:
+        """Return what `work` returns for all responses, in passes of about `tokens * batch` tokens."""
+        part = self._checkpoint
+        rows, prompt_ids = part.rows(responses), part.prompt_ids(prompt)
+        longest = max(map(len, rows), default=0)
+        if len(prompt_ids) + longest > part.context:
+            raise HarnessError(
+                f"{self.name}: prompt and longest response have {len(prompt_ids) + longest} tokens, "
+                f"more than the context of {part.context:.0f}"
+            )
+        chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
+        by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
+        whole: dict[str, Floats] = {}
+        with self._loaded() as sampling:
+            start = sampling.left_padded(part, [prompt_ids])
+
+            def passed(chunk: Sequence[int]) -> dict[str, Floats]:
+                some = [rows[i] for i in chunk]
+                return work(*sampling.fed_rows(part, start, some), some)
+
+            for chunk, columns in chunks.over(by_length, passed):
+                for name, values in columns.items():
+                    whole.setdefault(name, np.empty((len(rows), *values.shape[1:]), values.dtype))[list(chunk)] = values
+                report(len(chunk))
+        return whole
 
     @contextmanager
     def _loaded(self) -> Iterator[Any]:

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     LogitsProcessor,
     MinPLogitsWarper,
-    StoppingCriteria,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -71,6 +71,31 @@ def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
 
 
+@dataclass(frozen=True)
+class Row:
+    """A sampled response: its tokens, how it ended ("stop", "length"), and of each kind of states its vector (d,)."""
+
+    ids: list[int]
+    finish: str
+    logprob: float
+    states: Mapping[str, Floats]
+
+
+class Progress:
+    """Tells a request's `report` and `tokens`, about once a second, what a chunk has more than it had before."""
+
+    def __init__(self, request: SampleRequest) -> None:
+        self.request, self.rows, self.tokens, self.due = request, 0, 0, time.monotonic() + EVERY_S
+        request.tokens(0)
+
+    def tell(self, rows: int, tokens: int) -> None:
+        """Report that the chunk has these finished rows and tokens; 0 and 0 take back what was reported of it."""
+        self.request.tokens(tokens - self.tokens)
+        if rows != self.rows:
+            self.request.report(rows - self.rows)
+        self.rows, self.tokens, self.due = rows, tokens, time.monotonic() + EVERY_S
+
+
 class RowSampler(LogitsProcessor):
     """Samples a token for each row at each step, and records it. A greedy `generate` picks it: all others are masked.
 
@@ -79,8 +104,8 @@ class RowSampler(LogitsProcessor):
     logprobs (rows,) float64: the sum of the model's log-probabilities (temperature 1, nothing filtered).
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
+    sum, last, before (rows, d): of the hidden states so far, by `add_states`; the state of every token is not kept.
     steer: changes the filtered logits (running, vocabulary) of a step before its tokens are sampled.
-    watch: called with this sampler after each step.
     """
 
     def __init__(
@@ -91,20 +116,20 @@ class RowSampler(LogitsProcessor):
         filler: int,
         device: torch.device,
         steer: Callable[[torch.Tensor], torch.Tensor] | None = None,
-        watch: Callable[[RowSampler], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         rows, self.max_tokens = streams.shape
-        self.filters, self.steer, self.watch = filters(sampler), steer, watch
+        self.filters, self.steer, self.progress = filters(sampler), steer, progress
         self.uniforms = torch.as_tensor(streams, device=device)
         self.eos = torch.tensor(list(eos), dtype=torch.long, device=device)
-        self.filler = filler
-        self.step = 0
+        self.filler, self.step = filler, 0
         self.tokens = torch.full((rows, self.max_tokens), filler, dtype=torch.long, device=device)
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.logprobs = torch.zeros(rows, dtype=torch.float64, device=device)
         self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
         self.running = torch.arange(rows, device=device)
         self.live = torch.ones(rows, dtype=torch.bool, device=device)
+        self.sum = self.last = self.before = torch.empty(0)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Sample, and return logits that are -inf except for the sampled tokens."""
@@ -119,8 +144,8 @@ class RowSampler(LogitsProcessor):
             self.live = torch.zeros_like(self.live)
             token = torch.full_like(self.running, self.filler)
         self.step += 1
-        if self.watch:
-            self.watch(self)
+        if self.progress and time.monotonic() >= self.progress.due:
+            self.progress.tell(int(self.ended.sum()), int(self.lengths.sum()))
         return token
 
     def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -144,67 +169,62 @@ class RowSampler(LogitsProcessor):
         """Keep only some of the running rows, given by their positions in `running`."""
         self.running, self.live = self.running[unfinished], self.live[unfinished]
 
+    def finished(self, feed_last: bool) -> torch.Tensor:
+        """Return (running,) bool: which running rows need no further step, not even for the last token."""
+        return ~self.live if feed_last else self.ended[self.running]
 
-class RowsEnded(StoppingCriteria):
-    """Stops a row at its end, or one step later with `feed_last`, so that its last token passes the model too.
+    def add_states(self, state: torch.Tensor) -> None:
+        """Add a step's states (running, d): first the prompts' last, then those of the tokens sampled last."""
+        state = state.float()
+        if not self.sum.numel():
+            self.sum, self.last, self.before = torch.zeros_like(state), state.clone(), state.clone()
+            return
+        rows, live = self.running, self.live[:, None]
+        self.sum[rows] += torch.where(live, state, 0.0)
+        self.before[rows] = torch.where(live, self.last[rows], self.before[rows])
+        self.last[rows] = torch.where(live, state, self.last[rows])
 
-    With `narrowing` all rows stop as soon as half of them have ended: the caller then continues with the other half.
-    """
-
-    def __init__(self, sampling: RowSampler, feed_last: bool, narrowing: bool) -> None:
-        self.sampling, self.feed_last, self.narrowing = sampling, feed_last, narrowing
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Return (running,) bool: which rows stop."""
-        finished = self.finished()
-        return finished | (2 * finished.sum() >= len(finished)) if self.narrowing else finished
-
-    def finished(self) -> torch.Tensor:
-        """Return (running,) bool: which running rows need no further step."""
-        return ~self.sampling.live if self.feed_last else self.sampling.ended[self.sampling.running]
+    def result(self, part: Checkpoint, kinds: Sequence[str]) -> list[Row]:
+        """Return the rows when all have ended, on the CPU."""
+        if not self.logprobs.isfinite().all():
+            raise HarnessError(
+                f"{part.name}: in {part.dtype} the model's probabilities are not finite; try dtype=float32"
+            )
+        pooled = {"mean": self.sum / self.lengths[:, None], "last": self.last, "penultimate": self.before}
+        states = {kind: pooled[kind].cpu().numpy() for kind in kinds}
+        columns = (each.tolist() for each in (self.tokens, self.lengths, self.ended, self.logprobs))
+        rows = [
+            Row(ids[:length], "stop" if ended else "length", logprob, {kind: states[kind][at] for kind in kinds})
+            for at, (ids, length, ended, logprob) in enumerate(zip(*columns, strict=True))
+        ]
+        if self.progress:
+            self.progress.tell(len(rows), int(self.lengths.sum()))
+        return rows
 
 
 # Hidden states.
 
 
-class PooledStates:
-    """Pools states during sampling: keeps a few (rows, width) sums, not the state of every token."""
-
-    def __init__(self, sampling: RowSampler) -> None:
-        self.sampling = sampling
-        self.sum = self.last = self.before = torch.empty(0)
-
-    def add(self, state: torch.Tensor) -> None:
-        """Add a step's states (running, width): first the prompts' last, then those of the tokens sampled last."""
-        state = state.float()
-        if not self.sum.numel():
-            self.sum, self.last, self.before = torch.zeros_like(state), state.clone(), state.clone()
-            return
-        rows, live = self.sampling.running, self.sampling.live[:, None]
-        self.sum[rows] += torch.where(live, state, 0.0)
-        self.before[rows] = torch.where(live, self.last[rows], self.before[rows])
-        self.last[rows] = torch.where(live, state, self.last[rows])
-
-    def result(self, kinds: Sequence[str]) -> dict[str, Floats]:
-        """Return the kinds, each (rows, width) float32."""
-        pooled = {"mean": self.sum / self.sampling.lengths[:, None], "last": self.last, "penultimate": self.before}
-        return {kind: pooled[kind].cpu().numpy() for kind in kinds}
-
-
-def pool(hidden: torch.Tensor, lengths: torch.Tensor, kinds: Sequence[str]) -> dict[str, torch.Tensor]:
+def pool(hidden: torch.Tensor, lengths: Sequence[int], kinds: Sequence[str]) -> dict[str, Floats]:
     """Pool states (rows, 1 + tokens, width) of right-padded rows; return the kinds, each (rows, width) float32.
 
     Position 0 is the prompt's last, position t the state of response token t.
     """
-    at = torch.arange(hidden.shape[1], device=hidden.device)[None, :, None]
-    counts, row = lengths[:, None, None], torch.arange(len(hidden), device=hidden.device)
+    last, row = torch.tensor(lengths, device=hidden.device), torch.arange(len(hidden), device=hidden.device)
+    at, counts = torch.arange(hidden.shape[1], device=hidden.device)[None, :, None], last[:, None, None]
     within = (at <= counts) & ((at > 0) | (counts == 0))
     ways: dict[str, Callable[[], torch.Tensor]] = {
-        "mean": lambda: torch.where(within, hidden, 0.0).sum(1, dtype=torch.float32) / lengths.clamp(min=1)[:, None],
-        "last": lambda: hidden[row, lengths].float(),
-        "penultimate": lambda: hidden[row, (lengths - 1).clamp(min=0)].float(),
+        "mean": lambda: torch.where(within, hidden, 0.0).sum(1, dtype=torch.float32) / last.clamp(min=1)[:, None],
+        "last": lambda: hidden[row, last].float(),
+        "penultimate": lambda: hidden[row, (last - 1).clamp(min=0)].float(),
     }
-    return {kind: ways[kind]() for kind in kinds}
+    return {kind: ways[kind]().cpu().numpy() for kind in kinds}
+
+
+def logprob(ids: Sequence[int], logits: torch.Tensor) -> float:
+    """Return the sum of the log-probabilities of a row's tokens, from logits (at least the tokens, vocabulary)."""
+    target = torch.tensor(ids, dtype=torch.long, device=logits.device)[:, None]
+    return float(torch.log_softmax(logits[: len(ids)].float(), -1).gather(1, target).double().sum())
 
 
 # Prompts, and the key-value cache that their rows go on from.
@@ -222,20 +242,16 @@ class RoomyLayer(DynamicLayer):
     all_keys: torch.Tensor
     all_values: torch.Tensor
 
-    @classmethod
-    def going_on(cls, keys: torch.Tensor, values: torch.Tensor) -> RoomyLayer:
-        """Return a layer that already holds these keys and values."""
-        layer = cls()
-        layer.lazy_initialization(keys, values)
-        layer.keys, layer.values = layer.all_keys, layer.all_values = keys, values
-        return layer
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.lazy_initialization(keys, values)
+        self.keys, self.values = self.all_keys, self.all_values = keys, values
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append new keys and values, each (rows, heads, new tokens, width); return all keys and all values."""
-        start = self.keys.shape[-2]
-        end = start + key_states.shape[-2]
+        start, end = self.keys.shape[-2], self.keys.shape[-2] + key_states.shape[-2]
         if end > self.all_keys.shape[-2]:
             self.all_keys, self.all_values = _grown(self.keys, end), _grown(self.values, end)
         self.all_keys[..., start:end, :] = key_states
@@ -253,9 +269,8 @@ class RoomyLayer(DynamicLayer):
 
 
 def _grown(states: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Copy the states into a tensor with room for `tokens` and max(ROOM, tokens // 2) more."""
     room = tokens + max(ROOM, tokens // 2)
-    larger = states.new_empty((*states.shape[:-2], room, states.shape[-1]))
+    larger = states.new_empty((*states.shape[:-2], room, states.shape[-1]))  # what is not written takes no memory
     larger[..., : states.shape[-2], :] = states
     return larger
 
@@ -263,17 +278,13 @@ def _grown(states: torch.Tensor, tokens: int) -> torch.Tensor:
 def with_room(cache: DynamicCache, rows: torch.Tensor) -> DynamicCache:
     """Copy a cache of prompts to rows, with layers that can grow in place; row r continues prompt rows[r]."""
     roomy = copy.copy(cache)
-    roomy.layers = [RoomyLayer.going_on(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
+    roomy.layers = [RoomyLayer(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
     return roomy
 
 
 @dataclass(frozen=True)
 class Start:
-    """Left-padded prompts, and the key-value cache of all their tokens but the last, if their rows can share it.
-
-    ids    (prompts, tokens)
-    mask   (prompts, tokens): 1 for a token of the prompt, 0 for padding
-    """
+    """Left-padded prompts (prompts, tokens), their mask, and the cache of all tokens but the last, if rows share it."""
 
     ids: torch.Tensor
     mask: torch.Tensor
@@ -284,39 +295,34 @@ class Start:
         return {} if self.cache is None else {CACHE: with_room(self.cache, which)}
 
 
-def padded(part: Checkpoint, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the prompts in one batch, left-padded, and their mask, each (prompts, tokens)."""
-    width = max(len(ids) for ids in prompts)
-    pads = [width - len(ids) for ids in prompts]
-    ids = [[part.filler] * pad + ids for pad, ids in zip(pads, prompts, strict=True)]
-    mask = [[0] * pad + [1] * (width - pad) for pad in pads]
-    return torch.tensor(ids, device=part.device), torch.tensor(mask, device=part.device)
+def padded(part: Checkpoint, rows: Sequence[Sequence[int]], side: str = "left") -> tuple[torch.Tensor, torch.Tensor]:
+    """Return rows of token ids in one batch, and their mask, each (rows, tokens)."""
+    ids = [torch.tensor(row, dtype=torch.long, device=part.device) for row in rows]
+    masks = [torch.ones_like(row) for row in ids]
+    return pad_sequence(ids, True, part.filler, side), pad_sequence(masks, True, 0, side)
 
 
 def left_padded(part: Checkpoint, prompts: Sequence[list[int]]) -> Start:
-    """Return the prompts (token ids) in one batch, with their key-value cache if rows can share it and it fits."""
-    ids, mask = padded(part, prompts)
-    try:
-        return Start(ids, mask, _shared_cache(part, ids[:, :-1], mask[:, :-1]))
-    except (MemoryError, RuntimeError) as failure:
-        if not out_of_memory(failure):
-            raise
-    return Start(ids, mask, None)
-
-
-def _shared_cache(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
-    """Return the cache of all prompt tokens but the last; None if the model's cache cannot be copied to many rows.
+    """Return the prompts (token ids) in one batch, with their key-value cache if rows can share it and it fits.
 
     Only plain caches can be copied. With a sliding window or a recurrent state, every chunk passes its prompts again.
     """
-    if ids.shape[1] == 0:
-        return None
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    decoder = part.model.get_decoder()
-    output = decoder(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
-    cache = getattr(output, CACHE, None)
+    ids, mask = padded(part, prompts)
+    try:
+        cache = prompt_cache(part, ids[:, :-1], mask[:, :-1]) if ids.shape[1] > 1 else None
+    except (MemoryError, RuntimeError) as failure:
+        if not out_of_memory(failure):
+            raise
+        cache = None
     plain = isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
-    return cache if plain else None
+    return Start(ids, mask, cache if plain else None)
+
+
+def prompt_cache(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
+    """Pass prompts (rows, tokens) through the model; return its key-value cache."""
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    output = part.model.get_decoder()(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
+    return getattr(output, CACHE, None)
 
 
 def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
@@ -324,77 +330,49 @@ def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple
 
     rows   the responses' token ids; shorter ones are padded on the right
     """
-    width = max(len(row) for row in rows)
-    tokens = torch.tensor([row + [part.filler] * (width - len(row)) for row in rows], device=part.device)
-    ids = torch.cat([start.ids.expand(len(rows), -1), tokens.long()], dim=1)
+    tokens = padded(part, rows, "right")[0]
+    ids = torch.cat([start.ids.expand(len(rows), -1), tokens], dim=1)
     past = start.past(torch.zeros(len(rows), dtype=torch.long, device=part.device))
     fed = ids[:, start.ids.shape[1] - 1 :] if past else ids
-    at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
-    return {"input_ids": fed, "position_ids": at.expand(len(rows), -1), "use_cache": bool(past), **past}, width
+    at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device).expand(len(rows), -1)
+    return {"input_ids": fed, "position_ids": at, "use_cache": bool(past), **past}, tokens.shape[1]
 
 
-# Rows.
-
-
-@dataclass(frozen=True)
-class Row:
-    """A sampled response; `states` has its vector (d,) of each kind."""
-
-    ids: list[int]
-    finish: str  # as in `Responses.finish`
-    logprob: float
-    states: Mapping[str, Floats]
-
-
-class Progress:
-    """Tells a request's `report` and `tokens`, about once a second, what a chunk has more than it had before."""
-
-    def __init__(self, request: SampleRequest) -> None:
-        self.request, self.told, self.due = request, (0, 0), time.monotonic() + EVERY_S
-        request.tokens(0)
-
-    def look(self, sampling: RowSampler) -> None:
-        """Report if it is time; called at each step."""
-        if time.monotonic() >= self.due:
-            self.tell(int(sampling.ended.sum()), int(sampling.lengths.sum()))
-            self.due = time.monotonic() + EVERY_S
-
-    def tell(self, rows: int, tokens: int) -> None:
-        """Report that the chunk has these finished rows and tokens; 0 and 0 take back what was reported of it."""
-        before, self.told = self.told, (rows, tokens)
-        if tokens != before[1]:
-            self.request.tokens(tokens - before[1])
-        if rows != before[0]:
-            self.request.report(rows - before[0])
+def row_sampler(
+    part: Checkpoint, request: SampleRequest, chunk: Sequence[tuple[int, int]], steer: Any = None
+) -> RowSampler:
+    """Return the sampler of a chunk of (prompt, row) pairs."""
+    streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
+    return RowSampler(request.sampler, streams, part.eos, part.filler, part.device, steer, Progress(request))
 
 
 def sample_rows(part: Checkpoint, start: Start, request: SampleRequest, chunk: Sequence[tuple[int, int]]) -> list[Row]:
     """Sample the responses of a chunk of (prompt, row) pairs."""
     which = torch.tensor([j for j, _ in chunk], device=part.device)
-    streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-    progress = Progress(request)
-    sampling = RowSampler(request.sampler, streams, part.eos, part.filler, part.device, watch=progress.look)
-    pooled, hook = PooledStates(sampling), None
+    sampling, hook = row_sampler(part, request, chunk), None
     if request.states:
-        hook = part.decoder.register_forward_hook(lambda module, args, output: pooled.add(output[0][:, -1]))
+        hook = part.decoder.register_forward_hook(lambda module, args, output: sampling.add_states(output[0][:, -1]))
     try:
         _generate(part, sampling, start.ids[which], start.mask[which], start.past(which), bool(hook))
-        rows = sampled(part, sampling, pooled.result(request.states))
+        return sampling.result(part, request.states)
     except (MemoryError, RuntimeError):  # of memory: these rows are sampled again
-        progress.tell(0, 0)
+        if sampling.progress:
+            sampling.progress.tell(0, 0)
         raise
     finally:
         if hook:
             hook.remove()
-    progress.tell(len(rows), sum(len(row.ids) for row in rows))
-    return rows
 
 
 def _generate(
     part: Checkpoint, sampling: RowSampler, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], feed_last: bool
 ) -> None:
     """Generate until all rows have ended; each time half of them have, continue with the other half."""
-    stop = RowsEnded(sampling, feed_last, narrowing=bool(past))
+
+    def stopped(input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        finished = sampling.finished(feed_last)
+        return finished | (2 * finished.sum() >= len(finished)) if past else finished
+
     steps = sampling.max_tokens + feed_last  # a row's last token passes the model only for its state
     while len(sampling.running) and sampling.step < steps:
         ids = part.model.generate(
@@ -403,26 +381,15 @@ def _generate(
             do_sample=False,
             max_new_tokens=steps - sampling.step,
             logits_processor=[sampling],
-            stopping_criteria=[stop],
+            stopping_criteria=[stopped],
             **past,
         )
-        unfinished = (~stop.finished()).nonzero()[:, 0]
+        unfinished = (~sampling.finished(feed_last)).nonzero()[:, 0]
         sampling.narrow(unfinished)
         ids, mask = ids[unfinished], mask[unfinished]
         mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
         for cache in past.values():
             cache.batch_select_indices(unfinished)
-
-
-def sampled(part: Checkpoint, sampling: RowSampler, states: Mapping[str, Floats]) -> list[Row]:
-    """Return the rows of a sampler that has ended, on the CPU."""
-    if not sampling.logprobs.isfinite().all():
-        raise HarnessError(f"{part.name}: in {part.dtype} the model's probabilities are not finite; try dtype=float32")
-    columns = (each.tolist() for each in (sampling.tokens, sampling.lengths, sampling.ended, sampling.logprobs))
-    return [
-        Row(ids[:length], "stop" if ended else "length", logprob, {kind: values[at] for kind, values in states.items()})
-        for at, (ids, length, ended, logprob) in enumerate(zip(*columns, strict=True))
-    ]
 
 
 def as_responses(part: Checkpoint, rows: Sequence[Row]) -> Responses:

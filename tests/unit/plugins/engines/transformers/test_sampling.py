@@ -9,7 +9,7 @@ from support.tiny_checkpoints import CONFIGS, LONG, SHORT, assert_same_responses
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers import sampling as sampling_module
-from harness_plugins.engines.transformers.sampling import RowSampler, RowsEnded, inverse_cdf, uniforms
+from harness_plugins.engines.transformers.sampling import RowSampler, inverse_cdf, uniforms
 
 CPU = torch.device("cpu")
 KINDS = ("mean", "last", "penultimate")
@@ -40,18 +40,15 @@ def test_a_token_of_probability_zero_is_never_chosen():
     assert chosen.tolist() == [1, 1, 3, 3]
 
 
-def test_a_row_is_filled_up_after_its_end_and_leaves_once_half_of_the_rows_have_ended():
+def test_a_row_is_filled_up_after_its_end():
     sampling = RowSampler(Sampler(), np.zeros((3, 3)), [1], 9, CPU)
     ending, going = torch.tensor([-99.0, 99.0]), torch.tensor([99.0, -99.0])
-
-    def stopped(feed_last, narrowing):
-        return RowsEnded(sampling, feed_last, narrowing)(None, None).tolist()
-
     sampling.next(None, torch.stack([ending, going, going]))
-    assert (stopped(False, False), stopped(True, False)) == ([True, False, False], [False, False, False])
-    assert stopped(False, True) == [True, False, False]
+    assert sampling.finished(feed_last=False).tolist() == [True, False, False]
+    assert sampling.finished(feed_last=True).tolist() == [False, False, False]
     sampling.next(None, torch.stack([going, ending, going]))
-    assert (stopped(False, True), stopped(True, False)) == ([True] * 3, [True, False, False])
+    assert sampling.finished(feed_last=False).tolist() == [True, True, False]
+    assert sampling.finished(feed_last=True).tolist() == [True, False, False]
     sampling.narrow(torch.tensor([2]))
     sampling.next(None, going[None])
     sampling.next(None, going[None])  # one step beyond: only to take the last token's state
@@ -79,6 +76,6 @@ def test_without_a_shared_cache_the_same_rows_are_drawn(engines, monkeypatch):
     request = SampleRequest([SHORT, LONG], n=10, sampler=Sampler(), max_tokens=12, seeds=[3, 4], states=("mean",))
     shared = engines["qwen2"].sample(request)
     for unshared in (lambda *_: None, full):
-        monkeypatch.setattr(sampling_module, "_shared_cache", unshared)
+        monkeypatch.setattr(sampling_module, "prompt_cache", unshared)
         for with_cache, without in zip(shared, engines["qwen2"].sample(request), strict=True):
             assert_same_responses(with_cache, without)
