@@ -36,8 +36,7 @@ class OnCheckpoint:
 
     def to_fetch(self) -> str:
         """Return what has to be downloaded before sampling, "" if nothing."""
-        part = self._checkpoint
-        return "" if part.files.is_here or part.local else f"the weights of {self.name}"
+        return f"the weights of {self.name}" if self._checkpoint.to_fetch else ""
 
 
 def require_known(engine: str, states: Sequence[str], known: Sequence[str]) -> None:

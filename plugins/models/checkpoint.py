@@ -57,6 +57,11 @@ class Checkpoint:
         """Whether only files on this disk can be used: the model is a folder, or the hub cannot be reached."""
         return self.location.folder is not None or hub_is_out_of_reach()
 
+    @property
+    def to_fetch(self) -> bool:
+        """Whether it has to be downloaded first: no folder, no config in the hub's cache, and the hub answers."""
+        return not (self.location.folder or self.files.is_here or self.local)
+
     @cached_property
     def revision(self) -> str | None:
         """The hub's commit, or a hash of the content of folder or file."""
@@ -99,13 +104,8 @@ class Checkpoint:
         from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
         with self._source() as (source, options):
-            config = AutoConfig.from_pretrained(
-                source,
-                **options,
-                revision=self.requested_revision or "main",
-                trust_remote_code=False,
-                local_files_only=self.local,
-            )
+            options |= {"revision": self.requested_revision or "main", "local_files_only": self.local}
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
         architectures = config.architectures or ["CausalLM"]
         causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in architectures)
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not causal or config.is_encoder_decoder:
@@ -226,12 +226,12 @@ class Checkpoint:
         """
         if responses.token_ids is not None:
             return [list(ids) for ids in responses.token_ids]
-        ids = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in responses.texts]
-        ends = [self.eos[:1] if finish == "stop" else [] for finish in responses.finish]
-        return [[*row, *end] for row, end in zip(ids, ends, strict=True)]
+        return [
+            self.tokenizer(text, add_special_tokens=False)["input_ids"] + (self.eos[:1] if finish == "stop" else [])
+            for text, finish in zip(responses.texts, responses.finish, strict=True)
+        ]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return a response's text, without special tokens."""
         return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 

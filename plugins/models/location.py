@@ -57,9 +57,6 @@ TEXT, ARRAY = 8, 9
 LONGEST = 2**26  # bytes of a text; a longer one is a broken file
 
 
-# What a name means.
-
-
 @dataclass(frozen=True)
 class Location:
     """A model's name as tables show it, and its folder (None: the model is on the hub).
@@ -104,8 +101,7 @@ def locate(model: str, takes_gguf: bool = False) -> Location:
 
     path = Path(model).expanduser()
     looks_like_path = model.startswith((".", "~")) or os.path.isabs(model)
-    folder = None if looks_like_path else embedded(model)
-    if folder is not None:
+    if not looks_like_path and (folder := embedded(model)):
         return Location(model, folder)
     if not (looks_like_path or path.exists()):
         if model == smollm2.NAME:
@@ -162,9 +158,6 @@ def one_line_errors(location: Location) -> Iterator[None]:
         elif isinstance(failure, OSError) and not re.search("valid model identifier|file named", reason):
             raise Lacking(f"{name} cannot be fetched (offline?): give a local folder") from failure
         raise HarnessError(f"{name} cannot be loaded: {reason}") from failure
-
-
-# What identifies a model.
 
 
 def content_hash(model: Path) -> str:
@@ -234,9 +227,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# What a model's small files say.
-
-
 class ModelFiles:
     """The small files of a model in a folder, or on the hub, from which those that are not cached are fetched.
 
@@ -262,9 +252,7 @@ class ModelFiles:
 
     @property
     def is_here(self) -> bool:
-        """Whether the model is in a folder, or its config in the hub's cache, where its other files mostly are too."""
-        if self._location.folder:
-            return True
+        """Whether a hub model's config is in the hub's cache, where its other files mostly are too."""
         from huggingface_hub import try_to_load_from_cache
 
         return isinstance(try_to_load_from_cache(self._location.name, CONFIG, revision=self._revision), str)
@@ -272,8 +260,7 @@ class ModelFiles:
     @property
     def parameter_count(self) -> float | None:
         """About how many parameters the model has: by the size of its weights, or by a name such as Qwen2.5-0.5B."""
-        folder = self._location.folder
-        if folder:
+        if folder := self._location.folder:
             weights = sum(path.stat().st_size for pattern in WEIGHTS for path in folder.glob(pattern))
             return weights / (4 if self.dtype == "float32" else 2)
         named = re.findall(r"(?<![0-9.])([0-9]+(?:\.[0-9]+)?)([MB])(?![A-Za-z])", self._location.name, re.IGNORECASE)
@@ -311,9 +298,8 @@ class GgufFile:
     tensor its name, shape, type and offset (docs/gguf.md of ggml). Read are versions 2 and 3, little-endian.
     """
 
-    commit = None
+    commit, is_here = None, True
     dtype = "bfloat16"  # for a GPU: quantized weights are dequantized to it, and it has the range of float32
-    is_here = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -377,9 +363,6 @@ def _gguf_header(file: BinaryIO) -> tuple[dict[str, Any], int]:
         weights += math.prod([number("Q") for _ in range(number("I"))])
         file.seek(12, 1)  # its type and its place
     return {name: entry for name, entry in entries.items() if entry is not None}, weights
-
-
-# Types and devices.
 
 
 def dtype_name(engine: str, written: str) -> str:

