@@ -187,6 +187,7 @@ class Engine(Protocol):
     steers      whether it follows samplers that steer decoding themselves (`Steering`)
     states      the kinds of pooled hidden states that it can return
     chats       False if the model has no chat template: prompts are then `task.plain(problem)` (optional; default True)
+    stops       True if it ends a response before a request's stop strings (optional; default False)
     served      True if a server has the models: the task's `default_model` is then not used (optional; default False)
     """
 

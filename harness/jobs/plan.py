@@ -256,7 +256,9 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
     problems, split = _problems(context, task, built.name)
     assert context.task is not None
     name = task.pools_as or config.task or ""
-    responses = Sampled(name, engine, sampler, n, max_tokens, config.seed)
+    continues = not getattr(built, "chats", True) and getattr(built, "stops", False)
+    stop = tuple(task.stop) if continues and task.stop else None
+    responses = Sampled(name, engine, sampler, n, max_tokens, config.seed, stop=stop)
     charge(context, responses)
     # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.
     embeds = config.embedder or wants_vectors or "mean" in built.states

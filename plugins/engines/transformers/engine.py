@@ -69,6 +69,7 @@ class Transformers(OnCheckpoint):
 
     libraries = ("torch", "transformers")
     steers = True
+    stops = True
     states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
@@ -137,7 +138,7 @@ class Transformers(OnCheckpoint):
                 for (j, i), row in zip(chunk, arrived, strict=True):
                     parts[j].append(row)
                     if i == request.n - 1:
-                        finished.append(sampling.as_responses(part, parts[j]))
+                        finished.append(sampling.as_responses(part, parts[j], request))
                         parts[j].clear()
                         request.done(j, finished[j])
         return finished

@@ -23,6 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     LogitsProcessor,
     MinPLogitsWarper,
+    StopStringCriteria,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -105,6 +106,7 @@ class RowSampler(LogitsProcessor):
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
     sum, last, before (rows, d): of the hidden states so far, by `add_states`; the state of every token is not kept.
+    stop: ends rows whose tokens so far complete one of its strings.
     steer: changes the filtered logits (running, vocabulary) of a step before its tokens are sampled.
     """
 
@@ -117,9 +119,10 @@ class RowSampler(LogitsProcessor):
         device: torch.device,
         steer: Callable[[torch.Tensor], torch.Tensor] | None = None,
         progress: Progress | None = None,
+        stop: StopStringCriteria | None = None,
     ) -> None:
         rows, self.max_tokens = streams.shape
-        self.filters, self.steer, self.progress = filters(sampler), steer, progress
+        self.filters, self.steer, self.progress, self.stop = filters(sampler), steer, progress, stop
         self.uniforms = torch.as_tensor(streams, device=device)
         self.eos = torch.tensor(list(eos), dtype=torch.long, device=device)
         self.filler, self.step = filler, 0
@@ -163,6 +166,8 @@ class RowSampler(LogitsProcessor):
         self.lengths[rows] += self.live
         self.logprobs[rows] += torch.where(self.live, logprob, 0.0)
         self.ended[rows] |= self.live & torch.isin(token, self.eos)
+        if self.stop:
+            self.ended[rows] |= self.live & self.stop(self.tokens[rows, : self.step + 1], None)
         return token
 
     def narrow(self, unfinished: torch.Tensor) -> None:
@@ -343,7 +348,8 @@ def row_sampler(
 ) -> RowSampler:
     """Return the sampler of a chunk of (prompt, row) pairs."""
     streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-    return RowSampler(request.sampler, streams, part.eos, part.filler, part.device, steer, Progress(request))
+    stop = StopStringCriteria(part.tokenizer, list(request.stop)) if request.stop else None
+    return RowSampler(request.sampler, streams, part.eos, part.filler, part.device, steer, Progress(request), stop)
 
 
 def sample_rows(part: Checkpoint, start: Start, request: SampleRequest, chunk: Sequence[tuple[int, int]]) -> list[Row]:
@@ -392,10 +398,16 @@ def _generate(
             cache.batch_select_indices(unfinished)
 
 
-def as_responses(part: Checkpoint, rows: Sequence[Row]) -> Responses:
+def text_of(part: Checkpoint, row: Row, request: SampleRequest) -> str:
+    """Return a row's text, which ends before the first of the request's stop strings."""
+    text = part.text(row.ids)
+    return text[: min((text.find(each) for each in request.stop if each in text), default=len(text))]
+
+
+def as_responses(part: Checkpoint, rows: Sequence[Row], request: SampleRequest) -> Responses:
     """Return a prompt's rows as its responses."""
     return Responses(
-        texts=[part.text(row.ids) for row in rows],
+        texts=[text_of(part, row, request) for row in rows],
         finish=[row.finish for row in rows],
         lengths=np.array([len(row.ids) for row in rows], np.int64),
         logprobs=np.array([row.logprob for row in rows], np.float64),

@@ -131,6 +131,26 @@ def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one
     assert not any("<end>" in text or "<s>" in text for text in responses.texts)
 
 
+@pytest.mark.parametrize("sampler", [HOT, RepExpGuided()])
+def test_a_text_ends_before_a_stop_string_and_its_tokens_with_the_one_that_completes_it(engines, sampler):
+    for stop in (["e"], ["o", "th"]):
+        [free] = sample(engines["qwen2"], n=12, sampler=sampler)
+        [cut] = sample(engines["qwen2"], n=12, sampler=sampler, stop=stop)
+        assert not any(string in text for text in cut.texts for string in stop)
+        whole = [engines["qwen2"]._checkpoint.text(ids) for ids in cut.token_ids]
+        stopped = [row for row in range(12) if any(string in whole[row] for string in stop)]
+        assert stopped
+        assert {cut.finish[row] for row in stopped} == {"stop"}
+        for row in stopped:
+            assert whole[row].startswith(cut.texts[row])
+            before = engines["qwen2"]._checkpoint.text(cut.token_ids[row][:-1])
+            assert not any(string in before for string in stop)
+        if not sampler.steers:  # a row without the string, and the beginning of one with it, are what they were
+            for ids, longer in zip(cut.token_ids, free.token_ids, strict=True):
+                assert ids == longer[: len(ids)]
+            assert all(cut.token_ids[row] == free.token_ids[row] for row in set(range(12)) - set(stopped))
+
+
 # Memory, and when a row is reported.
 
 
