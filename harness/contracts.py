@@ -53,6 +53,8 @@ class Task:
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
                      it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
+    stop             strings with which a base model goes on after its answer to `plain`, such as a next question: its
+                     response ends before them, if the engine can do that
     chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
                      problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
 
@@ -81,6 +83,7 @@ class Task:
     pools_as: ClassVar[str | None] = None
     verdicts_as: ClassVar[str | None] = None
     reads_finish: ClassVar[bool] = False
+    stop: ClassVar[Sequence[str]] = ()
     chance_gradings: ClassVar[int] = 0
 
     @property
@@ -288,6 +291,7 @@ class Engine(Protocol):
     Optional members:
 
     chats     False if the model has no chat template: prompts are then `task.plain(problem)`; default True
+    stops     True if it ends a response before a request's stop strings; default False
     served    True if a server has the models: the task's `default_model` is then not used; default False
     to_fetch  `to_fetch()`: what would be downloaded, such as "the weights of org/name", "" if nothing; asks no server.
               The user is told what a run takes before that begins

@@ -253,6 +253,8 @@ class SampleRequest:
     other rows change nothing. To measure an engine's speed, max_tokens may be smaller than `check` was given.
 
     states   the pooled hidden states to return with the responses ("mean", "last", "penultimate")
+    stop     strings that end a response ("stop"): its text ends before the first of them, its tokens with the one that
+             completes it. Only given to engines that have `stops = True`
     rows     for each prompt the rows to sample, which earlier requests left without a response (`Responses.missing`);
              None: all n. Only given to engines that have returned missing rows
     until    `until(j, text, finish)` is called when a response to prompt j ends; if it returns True, no further
@@ -273,6 +275,7 @@ class SampleRequest:
     max_tokens: int
     seeds: Sequence[int]
     states: Sequence[str] = ()
+    stop: Sequence[str] = ()
     rows: Sequence[Sequence[int]] | None = None
     until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False
     report: Callable[[int], None] = lambda rows: None

@@ -229,6 +229,7 @@ def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
     if getattr(sampler.built, "steers", False) and not built.steers:
         raise HarnessError(f"engine {config.engine!r} cannot follow sampler {sampler.spec!r}, which steers decoding")
     problems, split = _problems(context, task, built.name)
+    continues = not getattr(built, "chats", True) and getattr(built, "stops", False)
     responses = Sampled(
         task=task.pools_as or config.task or "",
         engine=engine,
@@ -236,6 +237,7 @@ def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
         n=config.n or paper.get("n") or task.n,
         max_tokens=config.max_tokens or paper.get("max_tokens") or task.max_tokens,
         seed=config.seed,
+        stop=tuple(task.stop) if continues and task.stop else None,
     )
     charge(context, responses)
     # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.

@@ -163,7 +163,9 @@ def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
     assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
     assert plan.context.task is not None
     pool = plan.responses
-    made = Sequences(pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed, plan.context.task)
+    made = Sequences(
+        pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed, plan.context.task, stop=pool.stop
+    )
     charge(plan.context, made)
     return replace(plan, responses=made, vectors=None), made
 
