@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -142,7 +142,7 @@ class Line:
     where: str
 
 
-def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
+def read_lines(path: Path, what: str = "pool") -> Generator[Line, None, None]:
     """Yield the objects of a file one at a time and skip blank lines. An array is read at once.
 
     A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names. `what`: what the file is, as

@@ -1,6 +1,6 @@
 """Executor `ray`: sampling, embedding, grading and ranking on a Ray cluster; it can start one on this machine.
 
-Models work in Ray's actors, all else in its tasks; Ray itself starts again what dies with a worker or a node.
+Models work in Ray's actors, all else in its tasks.
 
 The files are the same bytes as those of `local`: problems go to engines in the same groups, every row has its own
 random stream, and an engine uses the number of threads set on this machine (`OMP_NUM_THREADS`); the batch of a lost
@@ -23,7 +23,7 @@ import tempfile
 import time
 import traceback
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,7 +40,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TRIES = 3  # work that is lost with its worker so often is taken to kill it
-RESTARTS = 10  # of one worker that holds a model
 POLL_S = 1.0
 ANSWERS_S = 10.0
 OBJECTS_BYTES = 100 * 2**20  # results are None: what is made goes through the store's folder
@@ -100,15 +99,16 @@ class Ray:
             "scheduling_strategy": "SPREAD",
         }
         free: list[Any] = []  # Ray's handles of workers; of tasks it is the same one, as often as they may run
+        rooms = place.rooms(nodes)
         if uses_model:
-            rooms = place.rooms(nodes)
             most = self.engines or (sum(rooms) if place.gpus else sum(map(bool, rooms)))
-            hired = ray.remote(max_restarts=RESTARTS, max_task_retries=TRIES - 1, **options)(Worker)
-            free = [hired.remote() for _ in range(min(most, sum(rooms), len(items)))]
+            start = ray.remote(**options)(Worker).remote
+            free = [start() for _ in range(min(most, sum(rooms), len(items)))]
         else:
-            task = ray.remote(max_retries=TRIES - 1, **options)(do)
-            free = [task] * (self.workers or 2 * sum(place.rooms(nodes)))
+            task = ray.remote(max_retries=0, **options)(do)
+            free = [task] * (self.workers or 2 * sum(rooms))
         waiting, running = deque(enumerate(items)), dict[Any, tuple[int, Any]]()  # by the reference to what is returned
+        lost: Counter[int] = Counter()
         finished, following, possible_at = dict[int, Any](), 0, time.monotonic()
         try:
             while following < len(items):
@@ -118,7 +118,7 @@ class Ray:
                     begun = (worker.do if uses_model else worker).remote(terms, shared, item)
                     running[begun] = index, worker
                 while uses_model and free:
-                    ray.kill(free.pop())  # makes room for a worker that Ray starts again
+                    ray.kill(free.pop())  # makes room for the successor of a worker that was lost
                 ready, _ = ray.wait(list(running), timeout=POLL_S)
                 if ready or any(place.rooms(ray.nodes())):
                     possible_at = time.monotonic()
@@ -129,8 +129,17 @@ class Ray:
                     )
                 for done in ready:
                     index, worker = running.pop(done)
+                    try:
+                        failure, finished[index] = ray.get(done)
+                    except ray.exceptions.RayError as loss:
+                        lost[index] += 1
+                        _tell(loss, isinstance(loss, ray.exceptions.RayTaskError), lost[index])
+                        waiting.appendleft((index, items[index]))
+                        free.append(start() if uses_model else task)
+                        continue
+                    if failure:
+                        raise failure
                     free.append(worker)
-                    finished[index] = self._result(done)
                 while following in finished:
                     yield finished.pop(following)
                     following += 1
@@ -139,24 +148,6 @@ class Ray:
                 ray.kill(worker) if uses_model else ray.cancel(begun, force=True)
             for worker in free if uses_model else ():
                 ray.kill(worker)
-
-    def _result(self, answer: Any) -> Any:
-        """What the function returned; what it raised is raised, and what Ray says of a loss as HarnessError."""
-        exceptions = self._ray.exceptions
-        try:
-            failure, result = self._ray.get(answer)
-        except exceptions.RayError as loss:
-            lines = [line.strip() for line in str(loss).splitlines() if line.strip()] or [type(loss).__name__]
-            if isinstance(loss, exceptions.RayTaskError):  # a traceback: the worker could not read the work
-                raise HarnessError(f"executor ray: {lines[-1]}: is diversity-harness installed everywhere?") from loss
-            raise HarnessError(
-                f"executor ray: the same work was lost with its worker {TRIES} times ({lines[0]} Out of memory?): "
-                "what is finished is kept; give it more room, or run the same command again. Ray's logs on the nodes "
-                "say more"
-            ) from loss
-        if failure:
-            raise failure
-        return result
 
     def _engine_place(self, nodes: Sequence[Mapping[str, Any]]) -> Place:
         gpus = self.gpus_per_engine
@@ -193,6 +184,21 @@ class Ray:
         # Ray prints messages about lost nodes on standard output, where --json goes. No public option turns this off.
         ray._private.worker._worker_logs_enabled = False
         return ray
+
+
+def _tell(loss: Exception, is_unreadable: bool, times: int) -> None:
+    """Tell that work was lost with its worker; HarnessError if repeating it does not help, or never could."""
+    lines = [line.strip() for line in str(loss).splitlines() if line.strip()] or [""]
+    name = type(loss).__name__
+    if is_unreadable:
+        raise HarnessError(f"executor ray: {lines[-1]}: is diversity-harness installed everywhere?") from loss
+    if times >= TRIES:
+        raise HarnessError(
+            f"executor ray: the same work was lost with its worker {TRIES} times ({name}: {lines[0]:.300}; out of "
+            "memory?): what is finished is kept; give it more room, or run the same command again. Ray's logs on the "
+            "nodes say more"
+        ) from loss
+    print(f"ray: a worker was lost ({name}): what it was doing is done again", file=sys.stderr, flush=True)
 
 
 # The cluster.

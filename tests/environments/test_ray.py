@@ -149,10 +149,11 @@ def test_a_real_model_gives_the_same_bytes(cluster, session, tmp_path):
 def test_a_killed_node_loses_nothing_and_the_bytes_are_those_of_a_local_run(cluster, session, here, marks, tmp_path):
     raylet = cluster.add()
     store = tmp_path / "runs"
-    session.start(*arguments(store, cluster.executor, engine="gated:group=1", plugin=marks))
+    err = session.start(*arguments(store, cluster.executor, engine="gated:group=1", plugin=marks))
     wait_for(lambda: {*waiting(marks)} & {*descendants(raylet)}, HANGS_S, "work on the third node")
     for pid in (raylet, *({*waiting(marks)} & {*descendants(raylet)})):
         os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: "what it was doing is done again" in err.read_text(), HANGS_S, "the loss")
     open_gate(marks)
     done = session.finish()
     assert done.code == 0, done.err
