@@ -1,4 +1,4 @@
-"""Show on stderr what a command does and how long it still takes: a bar on a terminal, else a line every ten seconds.
+"""Show on stderr what a command does and how long it still takes: one line on a terminal, else one every ten seconds.
 
 A *stage* is work with a count. What cannot be counted (loading a model, timing a probe) is named by `doing`. Each stage
 ends in one closing line.
@@ -15,10 +15,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TextIO
 
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
-from rich.table import Column, Table
 from rich.text import Text
 
 from .console import put
@@ -116,19 +112,10 @@ class Stage:
         time_line = f"{bound} {clock(left_s)} left" if known else f"{clock(self.elapsed_s)} so far"
         return [*parts, *filter(None, [self.note()]), time_line]
 
-
-class Bar:
-    """A line for a terminal that shows a stage, the time left before what a narrow terminal cuts off."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage, self._spinner = stage, Spinner("dots")
-
-    def __rich__(self) -> Table:
-        done, *parts = self.stage.state()
-        state = Text(", ".join([done, *reversed(parts)]), no_wrap=True, overflow="ellipsis")
-        line = Table.grid("", "", "", Column(ratio=1), padding=(0, 1, 0, 0), expand=True)
-        line.add_row(self._spinner, self.stage.name, ProgressBar(self.stage.total, self.stage.done, width=20), state)
-        return line
+    def __rich__(self) -> Text:
+        """One line for a terminal; what a narrow one cuts off comes last."""
+        done, *parts = self.state()
+        return Text(f"{self.name}: {', '.join([done, *reversed(parts)])}", no_wrap=True, overflow="ellipsis")
 
 
 class Progress:
@@ -190,7 +177,7 @@ class Progress:
         teller = threading.Thread(target=self._tell, args=(stage, ended, self._shown), daemon=True)
         try:
             if stage and self.console.is_terminal:
-                with Live(Bar(stage), console=self.console, transient=True):
+                with self.console.status(stage):
                     yield
             else:
                 teller.start()

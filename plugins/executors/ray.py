@@ -135,11 +135,13 @@ class Ray:
                         lost[index] += 1
                         _tell(loss, isinstance(loss, ray.exceptions.RayTaskError), lost[index])
                         waiting.appendleft((index, items[index]))
-                        free.append(start() if uses_model else task)
-                        continue
+                        if uses_model:
+                            ray.kill(worker)
+                            worker = start()
+                        failure = None
+                    free.append(worker)
                     if failure:
                         raise failure
-                    free.append(worker)
                 while following in finished:
                     yield finished.pop(following)
                     following += 1
