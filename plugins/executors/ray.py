@@ -242,14 +242,12 @@ def _require_address(address: str) -> None:
     """Raise HarnessError if the address is not valid or nothing listens at it; Ray itself would try for minutes."""
     if address in ("local", "auto"):
         return
-    if "://" in address:
-        raise HarnessError(
-            f"executor ray: {address} is an address of Ray Client: start the run on a node of the cluster, with its "
-            "host:port or address=auto"
-        )
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise HarnessError(f"executor ray: an address is host:port, auto or local, got {address!r}")
+    if "://" in address or not host or not port.isdigit():
+        raise HarnessError(
+            "executor ray: an address is host:port (not ray://, of Ray Client: start the run on a node of the "
+            f"cluster), auto or local, got {address!r}"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWERS_S).close()
     except (OSError, OverflowError) as failure:
