@@ -65,9 +65,7 @@ def _correct(verdicts: Any) -> list[bool] | None:
 def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
     """Return the summary of a pool: its numbers of problems and responses, lengths, and pass@1 if it has verdicts.
 
-    pool   a pool file, or the key (or its beginning) of a pool in the store `root`
-
-    What only verdicts tell is None without them; of a pool in the store, those that are there count.
+    pool   a pool file, or the key (or its beginning) of a pool in the store `root`, whose newest verdicts count
     """
     if Path(pool).exists():
         layouts = Layouts(load_registry(plugin_files))
@@ -103,15 +101,12 @@ def _summary(pool: str, every: Iterable[tuple[Responses, Sequence[bool] | None]]
 
 
 def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collection[str] = ()) -> dict[str, Any]:
-    """Return the responses of a pool of the store: "pool", its key; "graded", whether it has verdicts; "problems".
+    """Return the responses of a pool of the store, by its key or the key's beginning.
 
-    A problem has `problem_id`, `prompt` and `responses`, and these have `index`, `verdict` ("correct", "wrong",
-    "error"), `reason`, `route`, `answer` (all None without a verdict; the newest grading counts) and `text`. Problems
-    without a response to show are left out.
+    Each has `index`, `verdict` ("correct", "wrong", "error"), `reason`, `route`, `answer` (all None without a verdict;
+    the newest grading counts) and `text`. HarnessError for a file, and for a problem or verdicts that the pool lacks.
 
-    pool        the pool's key, or its beginning; HarnessError for a file
-    problem_id  only this problem; HarnessError if the pool lacks it
-    statuses    only responses with these verdicts; none: all. HarnessError if the pool has no verdicts
+    statuses    only responses with these verdicts; none: all. Problems without a response to show are left out
     """
     if Path(pool).is_file():
         raise HarnessError(
@@ -174,12 +169,10 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     A response is disputed if one grader calls it correct and the other does not. Trouble is a check that ran into a
     limit, or an answer that could not be parsed.
 
-    In the dict returned "pool" is the pool's key, "chance" the chance level (None: not measured), "listed" what needs a
-    look: responses that are disputed, in trouble or errors (`why`). The other entries are counts:
-
-    correct_here_only, correct_there_only   the disputed responses that only the first, or only the second, accepts
-    routes                                  route -> number of verdicts; "-" if the grader has only one
-    reasons                                 the 20 most frequent reasons of verdicts other than "correct" -> number
+    pool     the pool's key          chance   the chance level (None: not measured)
+    routes   route -> number of verdicts; "-" if the grader has only one
+    reasons  the 20 most frequent reasons of verdicts other than "correct" -> number
+    listed   what is disputed, in trouble or an error (`why`); the other entries are counts
 
     `config.pool`: a file (HarnessError if no task is given), or the key of a pool in the store.
     """
@@ -293,7 +286,7 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
         plan = make_plan(config, progress)
     else:
         plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
-    checked = [plan.audits, plan.chance] if config.audit else []
+    checked = (plan.audits, plan.chance) if config.audit else ()
     columns: list[Column] = [column for column in (plan.verdicts, *checked) if column]
     with plan.store.used():
         keep_problems(plan)
