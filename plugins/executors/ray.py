@@ -163,12 +163,12 @@ class Ray:
         """The terms for work in this folder, with a token that every node must see, removed as this process ends."""
         key = folder, tuple(plugin_files)
         if key not in self._terms:
-            run, token = uuid.uuid4().hex, None
+            run, files = uuid.uuid4().hex, list(plugin_files)
             if folder is not None:
-                token = temporary_name(folder / f"{run}.shared", os.getpid())
-                write_atomically(token, run.encode())
-                atexit.register(token.unlink, missing_ok=True)
-            self._terms[key] = make_terms(run, token, plugin_files)
+                files.append(temporary_name(folder / f"{run}.shared", os.getpid()))
+                write_atomically(files[-1], run.encode())
+                atexit.register(files[-1].unlink, missing_ok=True)
+            self._terms[key] = make_terms(run, files)
         return self._terms[key]
 
     @cached_property
@@ -309,14 +309,13 @@ def environment_of(threads: float, gpus: float) -> Mapping[str, str]:
 class Terms:
     """What each process that works for a run must have in common with the one that started it.
 
-    run      the run's id, which the file `token`, in the store, holds; "": this is not checked
+    run      the run's id
     folder   the working folder, where relative paths mean what they mean at the start
-    files    path -> hash of each plugin file
+    files    path -> hash of each plugin file, and of a token in the store
     """
 
     run: str
     folder: str
-    token: str
     python: str
     versions: Mapping[str, str]
     files: Mapping[str, str]
@@ -331,29 +330,26 @@ class Terms:
                 installed = version(name)
             if installed != expected:
                 return f"{name} {installed} there, {expected} here: install the same"
-        if self.token and _content(self.token) != self.run.encode():
-            folder = Path(self.token).parent
-            return f"it does not see the store's folder {folder}: --store must be on a file system that all nodes share"
         for name, hashed in self.files.items():
             if _hashed(name) != hashed:
                 return (
-                    f"--plugin {name} is not there, or another file: it must be on a file system that all nodes share"
+                    f"it does not see {name}, or another file: --store and --plugin must be on a file system that all "
+                    "nodes share"
                 )
         return ""
 
 
-def make_terms(run: str, token: Path | None, plugin_files: Sequence[Path]) -> Terms:
-    """Return the terms that this process fulfils. `token`: None if no folder must be shared."""
+def make_terms(run: str, files: Sequence[Path]) -> Terms:
+    """Return the terms that this process fulfils."""
     installed = {
         dist.metadata["Name"] for dist in distributions() if any(point.group == GROUP for point in dist.entry_points)
     }
     return Terms(
         run,
         os.getcwd(),
-        str(token.absolute()) if token else "",
         _python(),
         {name: version(name) for name in sorted(installed)},
-        {str(path): _hashed(str(path)) for path in plugin_files},
+        {os.path.abspath(path): _hashed(path) for path in files},
     )
 
 
@@ -395,16 +391,12 @@ def _python() -> str:
     return ".".join(map(str, sys.version_info[:2]))
 
 
-def _content(path: str) -> bytes:
+def _hashed(path: Path | str) -> str:
+    """The hash of a file; "" if there is none."""
     try:
-        return Path(path).read_bytes()
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:
-        return b""
-
-
-def _hashed(path: str) -> str:
-    content = _content(path)
-    return hashlib.sha256(content).hexdigest() if content else ""
+        return ""
 
 
 @hookimpl

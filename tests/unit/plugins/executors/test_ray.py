@@ -89,7 +89,7 @@ def terms(tmp_path, monkeypatch):
     token, plugin = tmp_path / "token", tmp_path / "mine.py"
     token.write_text("run 1")
     plugin.write_text("x = 1")
-    return make_terms("run 1", token, [plugin])
+    return make_terms("run 1", [plugin, token])
 
 
 def test_a_worker_compares_python_versions_plugin_files_and_the_token_in_the_store(terms, tmp_path):
@@ -97,12 +97,10 @@ def test_a_worker_compares_python_versions_plugin_files_and_the_token_in_the_sto
     assert "diversity-harness" in terms.versions
     assert "Python 3." in replace(terms, python="2.7").difference()
     assert "a-plugin not installed there, 1.0 here" in replace(terms, versions={"a-plugin": "1.0"}).difference()
-    assert f"it does not see the store's folder {tmp_path}" in replace(terms, run="run 2").difference()
-    assert replace(terms, run="run 2", token="").difference() == ""
-    (tmp_path / "mine.py").write_text("x = 2")
-    assert f"--plugin {tmp_path / 'mine.py'} is not there, or another file" in terms.difference()
-    (tmp_path / "token").unlink()
-    assert "it does not see the store's folder" in terms.difference()
+    (tmp_path / "token").write_text("run 2")
+    assert f"it does not see {tmp_path / 'token'}, or another file: --store and --plugin must be" in terms.difference()
+    (tmp_path / "mine.py").unlink()
+    assert f"it does not see {tmp_path / 'mine.py'}" in terms.difference()
 
 
 def test_work_is_done_in_the_runs_folder_by_a_process_that_does_not_differ(terms, tmp_path):
