@@ -363,8 +363,7 @@ class Executor(Protocol):
     """Runs a function over items, on processes that see the store's folder, and yields the results in order.
 
     Function and items are picklable, and what is made are files: results are None. The function may have attributes
-    that say what it needs: `folder` and `plugin_files`, which every machine must see, and `model_bytes`, about the
-    memory of the model that each process loads (0: unknown). An optional attribute:
+    that say what it needs: `folder` and `plugin_files`, which every machine must see. An optional attribute:
 
     models_here   True if `map` with `uses_model` works in the process of the run, one item after the other: speed can
                   then be probed, money counted, and progress shown by tokens
