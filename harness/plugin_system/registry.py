@@ -34,8 +34,8 @@ from harness.errors import Escaped, HarnessError, contained, did_you_mean
 GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
 KINDS = (
-    *("task", "sampler", "engine", "embedder", "scorer", "selector", "executor", "tracker", "trainer", "bonus"),
-    *("plot", "report", "layout", "command"),
+    *("task", "sampler", "engine", "embedder", "scorer", "selector", "executor", "trainer", "bonus"),
+    *("plot", "layout", "command"),
 )
 
 
