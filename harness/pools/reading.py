@@ -193,13 +193,11 @@ class Layouts:
     """The layouts of a registry (None: of the installed plugins), built when a file first needs one.
 
     Those of `--plugin` files and other distributions are asked before the built-in ones, so that a parquet file of
-    another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr),
-    and the message on an unknown layout names it.
+    another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr).
     """
 
     def __init__(self, registry: Registry | None = None, say: Say | None = None) -> None:
         self._registry, self._say = registry, say or (lambda line: print(line, file=sys.stderr))
-        self._broken: list[str] = []
 
     def of(self, path: Path) -> Any:
         """The layout of a pool. An empty file has our own. HarnessError if no layout fits."""
@@ -220,11 +218,9 @@ class Layouts:
         known = [f"{OWN.name} ({OWN.keys})"]
         known += [f"{each.name} ({each.keys})" for _, each in self._built if isinstance(each, LineLayout)]
         known += [each.holds for _, each in self._built if isinstance(each, FileLayout)]
-        left_out = f"; left out as broken: {', '.join(self._broken)}" if self._broken else ""
         hint = self._registry.hint() if self._registry else ""
         raise HarnessError(
-            f"{first.where}: unknown layout: its keys are {_shown_keys(first)}; known are {'; '.join(known)}{left_out}"
-            f"{hint}"
+            f"{first.where}: unknown layout: its keys are {_shown_keys(first)}; known are {'; '.join(known)}{hint}"
         )
 
     def of_file(self, path: Path) -> Any:
@@ -249,8 +245,7 @@ class Layouts:
                     raise HarnessError("it lacks name, fits, read, keys (of lines) or holds (of files)")
                 built.append((registration, layout))
             except HarnessError as failure:
-                self._broken.append(f"{registration.name!r} of {registration.origin}")
-                self._say(f"pool: layout {self._broken[-1]} is left out: {failure}")
+                self._say(f"pool: layout {registration.name!r} of {registration.origin} is left out: {failure}")
         return built
 
     def _first(self, kind: Any, value: Any) -> Any:
@@ -274,7 +269,6 @@ def _shown_keys(line: Line) -> str:
 # Joining
 
 
-SEVERAL = "several"
 WAYS = {
     "--ids": "by the table of --ids",
     "id": "by id",
@@ -294,14 +288,14 @@ class Joined:
         self._index: dict[str, list[Any]] = {}  # what `index` returns
 
     def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
-        self._index = {"entries": [], "lost": [], "several": [], "notes": []}
+        self._index = {"entries": [], "lost": [], "notes": []}
         taken: dict[str, str] = {}
         for record in read_pool(self.path, self._index["notes"].append, self.layouts):
             prompt = next(iter(record.prompts), "")
             problem: Problem | None = Problem(record.problem_id, prompt, record.reference)
             problem, way = self.join(record) if self.join else (problem, "")
             if problem is None:
-                self._index["several" if way == SEVERAL else "lost"].append(record.problem_id)
+                self._index["lost"].append(record.problem_id)
                 continue
             name = storable(problem.id)  # as a cell has it
             if name in taken:
@@ -324,16 +318,14 @@ class Joined:
             yield record, problem
 
     def index(self) -> dict[str, Any]:
-        """Return what the last pass joined; HarnessError if no line joined, or none by the table of --ids.
+        """What the last pass joined; HarnessError if no line joined, or none by the table of --ids.
 
         entries  for each joined problem what the file says of it
-        lost     the ids of lines that fit no problem
-        several  the ids of lines that fit several problems, and so join to none
+        lost     the ids of lines that fit no problem, or several
         notes    how the file was read
         """
-        ids, entries = self.join and self.join.ids, self._index["entries"]
+        ids, entries, lost = self.join and self.join.ids, self._index["entries"], self._index["lost"]
         if not entries:
-            lost = [*self._index["lost"], *self._index["several"]]
             raise HarnessError(
                 f"pool {self.path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is "
                 f"{lost[0]!r}: check the split, or {'the table' if ids else 'give a table of --ids'}"
@@ -346,20 +338,14 @@ class Joined:
 
 
 def remarks(index: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for the user about an `index`: how its file was read, how its lines joined, which joined none."""
-    entries, lost, several = index["entries"], index["lost"], index["several"]
-    total = len(entries) + len(lost) + len(several)
+    """Lines for the user about an `index`: how its file was read, how its lines joined, which joined to none."""
+    lost, ways = index["lost"], Counter(entry["way"] for entry in index["entries"])
     yield from index["notes"]
-    ways = Counter(entry["way"] for entry in entries)
     if set(ways) - {"", "id"}:
         yield "pool: joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in WAYS.items() if ways[way])
-    for names, what, remedy in (
-        (lost, "join to none of the task's", ""),
-        (several, "fit several of the task's and are left out", "; a table of --ids says which is meant"),
-    ):
-        if names:
-            first = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-            yield f"pool: {len(names)} of {total} problems {what}: {first}{remedy}"
+    if lost:
+        first = ", ".join(map(repr, lost[:5])) + (", ..." if len(lost) > 5 else "")
+        yield f"pool: {len(lost)} of {len(lost) + ways.total()} problems join to none of the task's: {first}"
 
 
 class Joiner:
@@ -377,18 +363,14 @@ class Joiner:
         self._ways = (("prompt", _by_prompt(raw)), ("rendered", _by_prompt(rendered)), ("rendered", _by_prompt(last)))
 
     def __call__(self, record: PoolRecord) -> tuple[Problem | None, str]:
-        """Return the problem and the way it was found; None, and `SEVERAL` or another text, where there is none."""
+        """Return the problem, None where there is none, and the way it was found."""
         if self.ids and (mapped := self.ids.find(record)) is not None:
             return self.by_id.get(mapped), "--ids"
         if known := [name for name in record.ids if name in self.by_id]:
             return self.by_id[known[0]], "id"
         prompts = [_squeezed(prompt) for prompt in record.prompts]
-        for way, problems in self._ways:
-            for prompt in prompts:
-                if prompt in problems:
-                    problem = problems[prompt]
-                    return (problem, way if problem else SEVERAL)
-        return None, ""
+        fits = ((problems[prompt], way) for way, problems in self._ways for prompt in prompts if prompt in problems)
+        return next(fits, (None, ""))
 
 
 def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> dict[str, Problem | None]:
