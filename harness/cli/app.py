@@ -18,7 +18,7 @@ from typer.models import CommandInfo
 
 from harness import __version__
 from harness.errors import Escaped, HarnessError, error_text, one_line
-from harness.plugin_system.registry import COMMANDS, IMPORT_LIMIT, load_registry
+from harness.plugin_system.registry import COMMANDS, load_registry
 from harness.system import console
 
 app = typer.Typer(
@@ -112,15 +112,7 @@ def _is_ours(stop: SystemExit) -> bool:
 @app.callback(invoke_without_command=True)
 def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    import_timeout: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="Leave out plugins whose import takes longer.", show_default=False
-        ),
-    ] = None,
 ) -> None:
-    if import_timeout is not None:
-        os.environ[IMPORT_LIMIT] = str(import_timeout)
     if version:
         print(f"diversity-harness {__version__}")
         raise typer.Exit

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import json
 import re
 import secrets
 import sys
@@ -28,8 +29,7 @@ from .registry import SESSION, Origin, Registration, Registry, is_own, load_regi
 
 CORE = "harness"  # the package whose code is in no key
 ENGINE = "transformers"  # where nothing names one
-SHOWN = 30  # characters of a field's value in the name of a session's selector
-_PLAIN = re.compile(r"[^:]*")  # a value with ":" would begin a spec's parameters
+SHOWN = 30  # characters of a field's value in the name of a session's selector, where ":" would begin parameters
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ class Spec:
     params: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        written = ",".join(f"{key}={_quoted(value)}" for key, value in self.params.items())
+        def quoted(value: str) -> str:
+            quote = '"' if "'" in value else "'"
+            return f"{quote}{value}{quote}" if "," in value or value[:1] in ("'", '"') else value
+
+        written = ",".join(f"{key}={quoted(value)}" for key, value in self.params.items())
         return f"{self.name}:{written}" if written else self.name
 
 
@@ -82,12 +86,6 @@ def parse_spec(text: str) -> Spec:
         params[key] = next(value for value in match.group("single", "double", "plain") if value is not None).strip()
         rest, colon = rest[match.end() :], match["comma"]
     return Spec(name, params)
-
-
-def _quoted(value: str) -> str:
-    """The value as `parse_spec` reads it."""
-    quote = '"' if "'" in value else "'"
-    return f"{quote}{value}{quote}" if "," in value or value[:1] in ("'", '"') else value
 
 
 def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:
@@ -305,9 +303,9 @@ def weights_remark(weights: Sequence[Weights]) -> str:
 # Selectors that are objects of a Python session: a class in a notebook's cell is raced without a plugin file.
 #
 # They are registered while `harness.run` or `harness.select` works, and rank in this process: no other one could build
-# them. Their keys hold the class's name, the object's fields and its code. That of a class in a file is the file's hash
-# (`source_hash`). What no file tells, a class of a notebook and a field that is neither plain nor an array, has another
-# key in each call: nobody can say whether the cells that it depends on are still the same.
+# them. Their keys hold the class's name, the object's fields and the hash of the file of its code. What no file tells, a
+# class of a notebook and a field that JSON cannot hold, has another key in each call: nobody can say whether the cells
+# that it depends on are still the same.
 
 
 @contextmanager
@@ -318,9 +316,8 @@ def registered(selectors: Sequence[Any]) -> Iterator[tuple[str, ...]]:
     """
     own = {place: _registration(each) for place, each in enumerate(selectors) if not isinstance(each, str)}
     names = [registration.name for registration in own.values()]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise HarnessError(f"two selectors are called {twice!r}: give their classes different names")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise HarnessError(f"two selectors are called {twice[0]!r}: give their classes different names")
     token = own_selectors.set(tuple(own.values()))
     try:
         yield tuple(own[place].name if place in own else each for place, each in enumerate(selectors))
@@ -346,31 +343,14 @@ def _registration(given: Any) -> Registration:
         for name, value in fields.items()
         if isinstance(value, (bool, int, float, str)) and value != defaults.get(name)
     }
-    shown = [f"{name}={text}" for name, text in texts.items() if len(text) <= SHOWN and _PLAIN.fullmatch(text)]
-    name = f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
+    shown = [f"{name}={text}" for name, text in texts.items() if len(text) <= SHOWN and ":" not in text]
     module = sys.modules.get(cls.__module__)
     is_in_file = hasattr(module, "__file__") and hasattr(module, cls.__qualname__.partition(".")[0])
-    about = {
-        "name": cls.__name__,
-        "params": {key: _in_key(value) for key, value in fields.items()},
-        "dist": SESSION,
-        "code": source_hash(given) if is_in_file else secrets.token_hex(8),
-    }
+    code = source_hash(given) if is_in_file else secrets.token_hex(8)
+    try:
+        json.dumps(fields, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        fields, code = {}, secrets.token_hex(8)
+    about = {"name": cls.__name__, "params": fields, "dist": SESSION, "code": code}
+    name = f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
     return Registration("selector", name, lambda: given, Origin(SESSION, "", cls.__name__), about)
-
-
-def _in_key(value: Any) -> Any:
-    """The value as keys hold it: JSON, the hash of an array, and for anything else a text that never comes again."""
-    import numpy as np  # `harness --help` does without
-
-    if isinstance(value, Mapping):
-        return {str(name): _in_key(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_in_key(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"array:{value.dtype.str}{value.shape}:{content}"
-    is_json = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
-    return value if is_json else f"{type(value).__name__}:{secrets.token_hex(8)}"
