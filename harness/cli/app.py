@@ -99,14 +99,10 @@ def main() -> None:
 def _is_ours(stop: SystemExit) -> bool:
     """Whether the command line itself ended the process, as typer does when a command has returned, and not a plugin.
 
-    All frames are compared, not only the last one: wandb replaces `sys.exit` by its own function. rich ends the process
-    where the reader of a pipe went away (`harness list | head`).
+    rich ends the process where the reader of a pipe went away (`harness list | head`).
     """
-    _, *frames = [frame for frame, _ in traceback.walk_tb(stop.__traceback__)]
-    deeper = [frame.f_globals.get("__name__", "") for frame in frames]
-    if frames and (deeper[-1], frames[-1].f_code.co_name) == ("rich.console", "on_broken_pipe"):
-        return True
-    return not any(name.partition(".")[0] == "harness" for name in deeper)
+    _, *deeper = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(stop.__traceback__)]
+    return deeper[-1:] == ["rich.console"] or not any(name.partition(".")[0] == "harness" for name in deeper)
 
 
 @app.callback(invoke_without_command=True)
