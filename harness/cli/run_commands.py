@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")]
 # What may be elsewhere, or must be allowed anew, where a cell is made again.
-OF_A_MACHINE = ("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec")
-MONEY = ("prices", "max_cost", "max_tokens_total")
+OF_A_MACHINE = (
+    *("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec"),
+    *("prices", "max_cost", "max_tokens_total", "executor"),
+)
 
 
 @app.command()
@@ -52,7 +54,7 @@ def run(
 
 
 @app.command()
-@takes(RunConfig, *OF_A_MACHINE, *MONEY, "executor")
+@takes(RunConfig, *OF_A_MACHINE)
 def rerun(
     given: dict[str, Any],
     context: typer.Context,
@@ -100,11 +102,10 @@ def _run(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> list[Row
         job = until_correct if config.until_correct else grid if config.grid else jobs
         show(job.dry_run(config, progress), as_json, result_tables.preview)
         return []
-    if config.until_correct:
-        with resumable():
-            show([until_correct.run(config, progress)], as_json, result_tables.sequences)
-        return []
     with resumable():
+        if config.until_correct:
+            show([until_correct.run(config, progress)], as_json, result_tables.sequences)
+            return []
         rows: list[Row]
         rows, failures = (grid if config.grid else jobs).run(config, progress)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
