@@ -310,9 +310,7 @@ class Joined:
                 "reference": record.reference,
                 "n": len(record.responses),
                 "graded": record.correct is not None,
-                **({"figures": True} if record.measurements else {}),
-                **({"scores": list(record.scores)} if record.scores else {}),
-                "logprob_kind": record.logprob_kind,
+                "figures": bool(record.measurements),
             }
             self._index["entries"].append(entry)
             yield record, problem

@@ -30,12 +30,12 @@ def line(name, prompt=None, **more):
 
 
 def test_the_index_says_of_each_joined_line_what_it_brings(index_of, written):
-    index = index_of([line("a", PROMPTS[1], correct=[True]), line("test/0", reference="red", logprob_kind="mean")])
-    shared = {"n": 1, "reference": None, "logprob_kind": None}
+    index = index_of([line("a", PROMPTS[1], correct=[True]), line("test/0", reference="red")])
+    shared = {"n": 1, "figures": False}
     assert index["entries"] == [
-        {"id": "test/1", "line": "a", "way": "prompt", "prompt": PROMPTS[1], "graded": True, **shared},
-        {"id": "test/0", "line": "test/0", "way": "id", "prompt": "", "graded": False, **shared}
-        | {"reference": "red", "logprob_kind": "mean"},
+        {"id": "test/1", "line": "a", "way": "prompt", "prompt": PROMPTS[1], "reference": None, "graded": True}
+        | shared,
+        {"id": "test/0", "line": "test/0", "way": "id", "prompt": "", "reference": "red", "graded": False} | shared,
     ]
     own = Joined(written([line("p", "What?", reference=7)]), None)
     assert [(problem.id, problem.prompt, problem.reference) for _, problem in own] == [("p", "What?", 7)]
