@@ -192,7 +192,7 @@ def _largest(vectors: Any) -> Floats:
     """The largest absolute values of the rows of vectors (n, d), dense or scipy-sparse: (n,); NaN if a row has one."""
     if not vectors.shape[1]:
         return np.zeros(vectors.shape[0])
-    if vectors.dtype.kind != "f":
+    if vectors.dtype.kind != "f":  # the smallest whole number has no absolute value
         vectors = vectors.astype(np.float64)
     largest: Any = np.abs(vectors).max(axis=1)
     dense = largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
