@@ -16,7 +16,6 @@ the command line (`repexp:lam=0.1`), recorded with every result, part of the key
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from .records import Floats, Limits, Message, Outcome, Pool, Problem, Responses, SampleRequest, Verdict
@@ -356,7 +355,7 @@ class Charges(Protocol):
         """One line about all that was used for the pool; "" if nothing was."""
 
 
-# Executors and trackers.
+# Executors.
 
 
 class Executor(Protocol):
@@ -374,26 +373,3 @@ class Executor(Protocol):
 
         uses_model  what the function loads is large: the process should be kept for the next item, with its GPU
         """
-
-
-class Tracker(Protocol):
-    """Sends a run's results to an experiment tracker (`harness run --track`); called in this order, `row` once a row.
-
-    `table` and `report` are not called if the run is broken off or has no row. Whatever a tracker raises becomes one
-    line for the user; the harness then calls `finish` and nothing else, and the run goes on.
-    """
-
-    def start(self, settings: Mapping[str, Any]) -> None:
-        """The run begins; `settings` are its options, as JSON values."""
-
-    def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """A row is scored: `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`, its numbers by names like `pass_at_k/16`."""
-
-    def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """All rows at the end; they have the same columns, with text, numbers or None."""
-
-    def report(self, path: Path) -> None:
-        """The report of the run, one HTML file."""
-
-    def finish(self, failed: bool) -> None:
-        """The run is over (`failed`: broken off, or this tracker raised); called once, also if `start` raised."""

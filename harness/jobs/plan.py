@@ -35,7 +35,7 @@ from harness.system.progress import Progress
 
 from .options import RunConfig
 
-READER = "4"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
+READER = "5"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
 NAMED = 3  # unknown ids that a message lists
 
 T = TypeVar("T")

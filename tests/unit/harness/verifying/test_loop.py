@@ -190,7 +190,7 @@ def test_python_functions_may_raise_or_measure(tmp_path, monkeypatch):
     assert (value["calls"], value["errors"], value["skipped"]) == (1, 0, 2)
     assert value["found"] == [{"problem_id": "7", "index": 1, "call": 1, "value": 1.0}]
     refusal = refusal_of(package.verify, ["a"] * 9, lambda *_: 0.5, budget=9, journal="b.jsonl", quiet=True)
-    assert "what counts as a success (threshold 3), or look for the largest (top 5)" in refusal
+    assert "what counts as a success (--threshold 3), or look for the largest (--top 5)" in refusal
 
 
 @pytest.mark.parametrize(
