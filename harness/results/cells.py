@@ -207,14 +207,17 @@ def checksum(cell: Mapping[str, Any]) -> str:
     return sums.hexdigest()[:32]
 
 
-def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> tuple[str, list[bytes]]:
-    """A cell's key, and the parts of its file: a problem a line, so that versions are easy to compare."""
-    about = {name: value for name, value in about.items() if name not in ("problems", "checksum")}
+def rendered(cell: Mapping[str, Any]) -> tuple[str, list[bytes]]:
+    """A cell's key, and the parts of its file: a problem a line, so that versions are easy to compare.
+
+    `problems` may be an iterator: only the lines of its entries are kept in memory.
+    """
+    about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
     ids: list[dict[str, str]] = []
     lines: list[bytes] = []
 
     def noted() -> Iterator[Mapping[str, Any]]:
-        for entry in entries:
+        for entry in cell["problems"]:
             line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             lines.append(f"{',' if ids else ''}\n  {line}".encode())
             ids.append({"id": entry["id"]})
@@ -225,12 +228,12 @@ def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> 
     return key_of({**about, "problems": ids}), [f'{head[:-2]},\n "problems": ['.encode(), *lines, b"\n ]\n}\n"]
 
 
-def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write the cell of these `problems` to FOLDER/KEY.json, and return its key; no entry is kept in memory.
+def write(folder: Path, cell: Mapping[str, Any]) -> str:
+    """Write a cell, whose `problems` may be an iterator, to FOLDER/KEY.json, and return its key.
 
     In a read-only store nothing is written, which is an error only if the cell is not there yet.
     """
-    key, parts = rendered(about, entries)
+    key, parts = rendered(cell)
     path = folder / f"{key}.json"
     try:
         write_parts(path, parts)
@@ -238,11 +241,6 @@ def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapp
         if getattr(failure.__cause__, "errno", None) not in READ_ONLY or not path.exists():
             raise
     return key
-
-
-def write(folder: Path, cell: Mapping[str, Any]) -> str:
-    """Write a whole cell to the folder and return its key."""
-    return write_entries(folder, cell, cell["problems"])
 
 
 def as_published(cell: Cell) -> Cell:
@@ -288,10 +286,8 @@ def read(path: Path) -> Cell:
     cell: Cell = json_text.read(path, "cell", "copy it anew")
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
-    if cell.get("schema") != SCHEMA:
-        raise HarnessError(
-            f"cell {path}: is of schema {cell.get('schema')!r}, and this version reads {SCHEMA}: run it again"
-        )
+    if (schema := cell.get("schema")) != SCHEMA:
+        raise HarnessError(f"cell {path}: is of schema {schema!r}, and this version reads {SCHEMA}: run it again")
     if fault := misfit(cell, _SHAPE):
         raise HarnessError(f"cell {path}: {fault}; copy it anew, or run it again")
     if cell["checksum"] != checksum(cell):
@@ -316,6 +312,7 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
     if "failed" in cell:
         return
     yield "conditions" in cell, "it does not name its conditions"
+    yield len({"hits" in entry for entry in cell["problems"]}) == 1, "some problems have ranks, others hits"
     trials = cell["labels"]["trials"]
     for entry in cell["problems"]:
         n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"

@@ -81,7 +81,7 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     return {
         "first": _about(both[0]),
         "second": _about(both[1]),
-        "same_pool": rows.pools_of(both[0]) == rows.pools_of(both[1]),
+        "same_pool": list(rows.by_pool(both[0])) == list(rows.by_pool(both[1])),
         "problems": len(shared),
         "left_out": len(set(places[0]) ^ set(places[1])),
         "seeds_left_out": cells_of_both - sum(map(len, both)),

@@ -69,6 +69,10 @@ UNTRUSTED = [
     (first(ranks=[1, 2]), "problem 'p0': orders and ranks)"),
     (subsets(**{"3": [True, True]}), "problem 'p0': budgets)"),
     (subsets(**{"2": [True]}), "problem 'p0': trials)"),
+    (
+        forged(lambda made: made["problems"].append(subset_entry("q", [1, 4]))),
+        "(some problems have ranks, others hits)",
+    ),
 ]
 
 
@@ -131,7 +135,7 @@ def test_a_cell_may_name_the_files_it_was_made_from_which_are_not_published(tmp_
     [path] = keep(tmp_path / "made", made | {"from": "0f3a"})
     assert cells.read(path)["from"] == "0f3a"
     assert path.stem == cells.key_of(made)
-    key, parts = cells.rendered(cells.as_published(cells.read(path)), PROBLEMS)
+    key, parts = cells.rendered(cells.as_published(cells.read(path)))
     assert b"".join(parts) == keep(tmp_path / "plain", made)[0].read_bytes()
     assert key == path.stem
 
