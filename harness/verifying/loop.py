@@ -340,7 +340,7 @@ def _answered(loop: Loop, row: Row, read: Read) -> bool:
     return False
 
 
-def _check(problem_id: str, index: int, answer: str, config: VerifyConfig) -> Check:
+def _check(problem_id: str, index: int, answer: str, config: VerifyConfig, where: str = "verify") -> Check:
     """The check that an answer describes: y, n, error, skip, or with --threshold or --top a number."""
     word = answer.strip().lower()
     if word in WORDS:
@@ -355,17 +355,17 @@ def _check(problem_id: str, index: int, answer: str, config: VerifyConfig) -> Ch
     if config.takes_values and re.fullmatch(r"[+-]?\d+,\d+", word):
         hint = f"; write {word.replace(',', '.')}"
     allowed = "y, n, skip, error" + (" or a number" if config.takes_values else "")
-    raise HarnessError(f"verify: an outcome is {allowed}, got {answer.strip()!r:.40}{hint}")
+    raise HarnessError(f"{where}: an outcome is {allowed}, got {answer.strip()!r:.40}{hint}")
 
 
 def _take(path: Path, loop: Loop) -> str:
     """Record the new outcomes of a table, all or none, and say how many rows have one.
 
-    The table has commas, semicolons or tabs, and names in its first line. HarnessError for an outcome that nobody asked
-    for, or a second one.
+    The table has commas, semicolons or tabs, and names in its first line; without a problem_id a row is of the only
+    problem. HarnessError for an outcome that nobody asked for, or a second one.
     """
     seen: dict[Pick, Check] = {}
-    still_open = 0
+    still_open, searches = 0, loop.searches
     with opened(path, "answers") as file:
         first = file.readline()
         table = csv.DictReader(chain([first], file), delimiter=max(",;\t", key=first.count), restval="")
@@ -373,39 +373,30 @@ def _take(path: Path, loop: Loop) -> str:
             raise HarnessError(f"answers {path}: its first line must name the columns problem_id,index,outcome")
         for row in table:
             where = f"answers {path}, line {table.line_num}"
-            name, index = pick = _pick(row, loop, where)
+            name, index = row.get("problem_id", "").strip(), row["index"].strip()
+            if not name and len(searches) == 1:
+                name = next(iter(searches))
+            name = name if name in searches else csv_text(name)
+            if name not in searches or not index.isdecimal() or int(index) >= len(searches[name].candidates.responses):
+                raise HarnessError(f"{where}: problem {name!r:.80} with index {index!r:.40} is no response of the pool")
             if not row["outcome"].strip():
                 still_open += 1
                 continue
-            try:
-                check = _check(name, index, row["outcome"], loop.config)
-            except HarnessError as refusal:
-                raise HarnessError(f"{where}: {str(refusal).removeprefix('verify: ')}") from None
-            taken, response = loop.searches[name].taken, f"{where}: response {index} of {name!r:.80}"
-            if index not in taken:
+            pick, taken = (name, int(index)), searches[name].taken
+            check = _check(*pick, row["outcome"], loop.config, where)
+            response = f"{where}: response {index} of {name!r:.80}"
+            if pick[1] not in taken:
                 raise HarnessError(f"{response} was never asked for: see to the index")
-            for other in (None if loop.config.correct else taken[index], seen.get(pick)):
+            for other in (None if loop.config.correct else taken[pick[1]], seen.get(pick)):
                 if other not in (None, check):
                     way = "correct the table" if pick in seen else "--correct replaces it"
                     was = other.outcome if other.value is None else f"{other.value:g}"
                     raise HarnessError(f"{response} is recorded already, as {was}: {way}")
             seen[pick] = check
-    new = [check for (name, index), check in seen.items() if loop.searches[name].taken[index] != check]
+    new = [check for (name, index), check in seen.items() if searches[name].taken[index] != check]
     loop.record(*new)
     before = f", {len(seen) - len(new):,} of them recorded before" if len(new) < len(seen) else ""
     return f"{len(seen):,} outcomes{before}, {still_open:,} open"
-
-
-def _pick(row: Mapping[str, str], loop: Loop, where: str) -> Pick:
-    """The response that a row is about; without a problem_id it is of the only problem."""
-    searches = loop.searches
-    name, index = (row.get("problem_id") or "").strip(), row["index"].strip()
-    if not name and len(searches) == 1:
-        name = next(iter(searches))
-    name = name if name in searches else csv_text(name)
-    if name not in searches or not index.isdecimal() or int(index) >= len(searches[name].candidates.responses):
-        raise HarnessError(f"{where}: problem {name!r:.80} with index {index!r:.40} is no response of the pool")
-    return name, int(index)
 
 
 # What was found.
