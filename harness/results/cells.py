@@ -294,8 +294,8 @@ def read(path: Path) -> Cell:
         raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
     try:
         fault = next((fault for holds, fault in _requirements(cell) if not holds), "")
-    except (KeyError, ValueError) as failure:
-        fault = f"{type(failure).__name__}: {failure}"
+    except KeyError as failure:
+        fault = f"KeyError: {failure}"
     if fault:
         raise HarnessError(f"cell {path}: does not add up ({fault:.200})")
     if path.stem != key_of(cell):
@@ -314,22 +314,24 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
     yield "conditions" in cell, "it does not name its conditions"
     yield len({"hits" in entry for entry in cell["problems"]}) == 1, "some problems have ranks, others hits"
     trials = cell["labels"]["trials"]
+    yield trials >= 1, "it has no trials"
     for entry in cell["problems"]:
         n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
         last = n - c + 1
         yield 1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors"
+        ks = set(map(str, budgets(n)))
         yield 0 <= (entry["disputed"] or 0) <= n, f"{where}: disputed grades"
         yield sum(entry["routes"].values()) == c, f"{where}: routes"
         correct, gradings = entry.get("chance", (0, 0))
         yield 0 <= correct <= gradings, f"{where}: chance"
         chosen = [*([entry["maj_at_k"]] if "maj_at_k" in entry else []), *entry["best_of_k"].values()]
         for chances in chosen:
-            yield sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k"
+            yield chances.keys() == ks, f"{where}: budgets of maj@k or best-of-k"
             yield all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k"
         responses, cpu_s = entry.get("answering", (n, 0))
         yield responses >= n and cpu_s >= 0, f"{where}: answering"
         if "hits" in entry:
-            yield sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets"
+            yield entry["hits"].keys() == ks, f"{where}: budgets"
             yield all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials"
         else:
             yield len(entry["ranks"]) == trials, f"{where}: trials"
