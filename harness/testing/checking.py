@@ -288,22 +288,30 @@ def without_global_rngs(action: Callable[[], Any], seed: int = 728_364_501) -> A
     These are Python's, numpy's legacy one and, where loaded, torch's (only the CPU's). They start from an unlikely
     seed: code that sets a usual seed such as 0 then changes the state. They are left as they were.
     """
-    shared: dict[str, tuple[Callable[[int], Any], Callable[[], Any], Callable[[Any], Any]]] = {
-        "random": (random.seed, random.getstate, random.setstate),
-        "numpy.random": (np.random.seed, np.random.get_state, np.random.set_state),
-    }
-    if torch := sys.modules.get("torch"):
-        shared["torch"] = (torch.manual_seed, torch.get_rng_state, torch.set_rng_state)
-    before = {name: state() for name, (_, state, _) in shared.items()}
+    torch = sys.modules.get("torch")
+    states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+
+    def seeded() -> None:
+        random.seed(seed)
+        np.random.seed(seed)
+        if torch:
+            torch.manual_seed(seed)
+
+    def drawn() -> dict[str, float]:
+        numbers = {"random": random.random(), "numpy.random": np.random.random()}
+        return numbers | ({"torch": torch.rand(1).item()} if torch else {})
+
     try:
-        for start, _, _ in shared.values():
-            start(seed)
-        seeded = {name: pickle.dumps(state()) for name, (_, state, _) in shared.items()}
-        result = action()
-        touched = [name for name, (_, state, _) in shared.items() if pickle.dumps(state()) != seeded[name]]
+        seeded()
+        expected = drawn()
+        seeded()
+        result, got = action(), drawn()
     finally:
-        for name, (_, _, restore) in shared.items():
-            restore(before[name])
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        if torch:
+            torch.set_rng_state(states[2])
+    touched = [library for library in expected if got[library] != expected[library]]
     expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
     return result
 
