@@ -197,7 +197,7 @@ def verify(
     options   any other field of `VerifyConfig` (an option of `harness verify`, with underscores): until, workers, ...
 
     Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
-    random, ... HarnessError if it cannot be carried out, or if five calls in a row raise.
+    ... HarnessError if it cannot be carried out, or if five calls in a row raise.
     """
     with registered([selector]) as (spec,):
         _, held, place = _held(source, None)

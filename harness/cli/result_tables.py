@@ -6,21 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.rows import (
-    Column,
-    Row,
-    answer_remarks,
-    columns,
-    embedders,
-    lines,
-    remarks,
-    verdict_remarks,
-)
+from harness.results.rows import Column, Row, answer_remarks, columns, embedders, lines, remarks, verdict_remarks
 from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
     from harness.results.leaderboard import Board
-
 
 TRUST = {
     "nominal": "nominal",
@@ -32,14 +22,15 @@ BUDGETS = 6  # that a comparison shows of k = 1, 2, 4, ..., N: the last ones
 
 def results(rows: Sequence[Row], store: Path) -> None:
     """Print a table for each pool: random selection in closed form, oracle, anti-oracle, and a row a selector."""
-    legend = dict.fromkeys(column.legend for pool in by_pool(rows) for column in of_one_pool(pool) if column.legend)
     if not rows:
         return
+    pools: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n), []).append(row)
+    legend = dict.fromkeys(column.legend for pool in pools.values() for column in of_one_pool(pool) if column.legend)
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
-    explained += [
-        f"intervals: {TRUST[trust]}." for trust in dict.fromkeys(row.trust for row in rows) if trust != "nominal"
-    ]
-    explained += remarks(rows)
+    trusts = dict.fromkeys(row.trust for row in rows if row.trust != "nominal")
+    explained += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows)]
     if not any(row.solvable for row in rows):
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     first, cells = rows[0], store / "cells"
@@ -49,14 +40,6 @@ def results(rows: Sequence[Row], store: Path) -> None:
         explained.append(f"verifier errors (counted as not correct): {first.errors}{mark}{reason}")
     paths = [f"cell: {cells / row.cell}.json" for row in rows]
     put("\n".join([*explained, *(paths if len(rows) <= 8 else [f"cells: {cells}, {len(rows)} of them"])]))
-
-
-def by_pool(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each table: those that share their pool."""
-    pools: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n), []).append(row)
-    return list(pools.values())
 
 
 def _reason(row: Row, store: Path) -> str:
@@ -105,22 +88,22 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
 
 def across(lines: Sequence[Mapping[str, Any]]) -> None:
     """Print selectors across pools, and what the intervals bear."""
-    names = ["selector", "embedder"] if len({line["embedder"] for line in lines}) > 1 else ["selector"]
-    headings = [*map(Heading, (*names, "reads")), Heading("pools", kept=8, right=True)]
-    headings += [Heading("improvement\n(problems)", right=True), Heading("(pools)", kept=8, right=True)]
-    headings += [Heading("solvable", kept=5, right=True), Heading("worst", kept=7, right=True)]
-    headings += [Heading("win/loss\n%", kept=4, right=True), Heading("worst pool", kept=3)]
+    headings = {name: Heading(name) for name in ("selector", "embedder", "reads")}
+    if len({line["embedder"] for line in lines}) == 1:
+        del headings["embedder"]
     rows = []
     for line in lines:
         # what tells selectors apart; the first of several, so that the column is narrow
         told = [name for name in line["reads"] or () if name not in ("vectors", "outcomes")]
-        reads = "?" if line["reads"] is None else told[0] if told else "-"
+        texts = {**line, "reads": "?" if line["reads"] is None else told[0] if told else "-"}
         mean = f"{line['improvement']:.2f} {_interval(line['improvement_ci'])}"
         solvable = "-" if line["solvable"] is None else f"{line['solvable']:.2f}"
         counts = (str(line["pools"]), mean, _interval(line["pools_ci"]), solvable, f"{line['worst']:.2f}")
         shares = f"{100 * line['win']:.0f}/{100 * line['loss']:.0f}"
-        rows.append((*(line[name] for name in names), reads, *counts, shares, line["worst_pool"]))
-    put(word_table(headings, rows, console().width)[0])
+        rows.append((*(texts[name] for name in headings), *counts, shares, line["worst_pool"]))
+    kept = {"pools": 8, "improvement\n(problems)": 9, "(pools)": 8, "solvable": 5, "worst": 7, "win/loss\n%": 4}
+    numbers = [Heading(head, value, right=True) for head, value in kept.items()]
+    put(word_table([*headings.values(), *numbers, Heading("worst pool", kept=3)], rows, console().width)[0])
     put(
         "reads: `answers` are extracted from the responses, or programs are run for them; ?: not installed or not said."
         "\nimprovement: geometric mean over pools of random's mean / the selector's; above 1 = fewer calls."
@@ -134,44 +117,44 @@ def _interval(ends: Sequence[float | None] | None, digits: str = ".2f") -> str:
     return f"[{', '.join('...' if end is None else f'{end:{digits}}' for end in ends) if ends else '-'}]"
 
 
+def _numbers(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of texts that are aligned to the right."""
+    put(word_table([Heading(head, right=True) for head in heads], rows, console().width)[0])
+
+
 def comparison(value: Mapping[str, Any]) -> None:
     """Print the comparison of two cells: in calls, or at a budget in percentage points of hits."""
     budget, scale = value["budget"], 1 if value["budget"] is None else -100  # `value` has the difference in misses
-    names = []
+    reads, more, less = "below 0 the first needs fewer", "needs fewer", "needs more"
+    if budget is not None:
+        reads, more, less = "points; above 0 the first hits more", "hits more", "hits less"
+    told = ""
     for place, side in enumerate((value["first"], value["second"])):
         seeds = f", {len(side['seeds'])} seeds" if len(side["seeds"]) > 1 else ""
-        name = f"{side['selector']} ({side['embedder']}{seeds})"
-        if budget is None:
-            names.append(f"{name}: {value['samples_to_correct'][place]:.2f} calls")
-        else:
-            names.append(f"{name}: pass@{budget} {100 * value['pass_at_budget'][place]:.1f} %")
-    left_out = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
+        result = f"{value['samples_to_correct'][place]:.2f} calls" if budget is None else ""
+        result = result or f"pass@{budget} {100 * value['pass_at_budget'][place]:.1f} %"
+        told += f"{side['selector']} ({side['embedder']}{seeds}): {result}; "
+    told += f"{value['problems']} problems"
+    told += f", {value['left_out']} that only one has left out" if value["left_out"] else ""
     if value["seeds_left_out"]:
-        left_out += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
-    left_out += "" if value["same_pool"] else "; the pools differ"
+        told += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
+    told += "" if value["same_pool"] else "; the pools differ"
     interval = _interval(sorted(scale * end for end in value["difference_ci"] or ()), "+.2f")
-    reads = "below 0 the first needs fewer" if budget is None else "points; above 0 the first hits more"
-    more, less = ("needs fewer", "needs more") if budget is None else ("hits more", "hits less")
-    lines = [
-        f"{'; '.join(names)}; {value['problems']} problems{left_out}",
-        f"difference {scale * value['difference'] + 0.0:+.2f} {interval}, p = {value['p']:.4g}; {reads}",
-        f"the first {more} on {_differing(value['fewer'])}",
-        f"the first {less} on {_differing(value['more'])}",
-    ]
+    put(told)
+    put(f"difference {scale * value['difference'] + 0.0:+.2f} {interval}, p = {value['p']:.4g}; {reads}")
+    put(f"the first {more} on {_differing(value['fewer'])}\nthe first {less} on {_differing(value['more'])}")
     if value["difference_ci"] is None:
-        lines.append(f"difference [-]: {value['no_interval']['difference_ci']}")
+        put(f"difference [-]: {value['no_interval']['difference_ci']}")
     if value["first"]["trust"] != "nominal":
-        lines.append(f"intervals: {TRUST[value['first']['trust']]}")
-    put("\n".join([*lines, "calls for the pass@k that the second has at k; above 1 the first needs fewer"]))
-    rows = []
-    shown = value["efficiency"][-BUDGETS:]
+        put(f"intervals: {TRUST[value['first']['trust']]}")
+    put("calls for the pass@k that the second has at k; above 1 the first needs fewer")
+    rows, shown = [], value["efficiency"][-BUDGETS:]
     for at in shown:
         calls = ("never" if at["pass_at_k"] else "-", "-")
         if at["times"] is not None:
             calls = (f"{at['calls']:.1f}", f"{at['times']:.2f} {_interval(at['times_ci'])}")
         rows.append((str(at["k"]), f"{100 * at['pass_at_k']:.1f}", str(at["calls_behind"]), *calls))
-    heads = ("k", "pass@k %", "second", "first", "times fewer [95 %]")
-    put(word_table([Heading(head, right=True) for head in heads], rows, console().width)[0])
+    _numbers(("k", "pass@k %", "second", "first", "times fewer [95 %]"), rows)
     if largest := value["largest_efficiency"]:
         put(f"largest factor: {largest['times']:.2f}, at k = {largest['k']}")
     for reason in dict.fromkeys(at["no_interval"] for at in shown if at["no_interval"] and at["times"]):
@@ -188,16 +171,15 @@ def _differing(problems: Sequence[Mapping[str, Any]]) -> str:
 def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print runs that stopped at the first correct response: share solved and restricted mean, with standard errors."""
     for row in rows:
-        names = (row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")
-        put(" · ".join(names))
+        put(" · ".join((row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")))
         shares = []
         for k, share in row["share_solved"].items():
-            shares.append((k, "-", "-"))
+            solved, mean = "-", "-"
             if share is not None:
                 solved = f"{100 * share:.1f} ± {100 * row['share_solved_se'][k]:.1f} %"
-                shares[-1] = (k, solved, f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}")
-        heads = ("budget k", "solved within k", "restricted mean at k")
-        put(word_table([Heading(head, right=True) for head in heads], shares, console().width)[0])
+                mean = f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}"
+            shares.append((k, solved, mean))
+        _numbers(("budget k", "solved within k", "restricted mean at k"), shares)
         counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"
         put(f"{counts}; {row['responses']:,} responses. Kaplan-Meier, ± one standard error over problems.")
         put("restricted mean: verifier calls when stopping after k (k + 1 if none was correct).")
@@ -206,8 +188,8 @@ def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:
     """Print for each stage how many shards exist, and how many a run would make."""
     headings = [Heading("stage"), Heading("exist", right=True), Heading("to make", right=True), Heading("key", kept=1)]
-    rows = []
-    for stage in stages:
-        there, key = "?" if stage["there"] is None else str(stage["there"]), stage["key"] or "?"
-        rows.append((stage["stage"], there, str(stage["to_make"]), key))
-    put(word_table(headings, rows, console().width)[0])
+    texts = [
+        (row["stage"], "?" if row["there"] is None else str(row["there"]), str(row["to_make"]), row["key"] or "?")
+        for row in stages
+    ]
+    put(word_table(headings, texts, console().width)[0])

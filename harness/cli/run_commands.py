@@ -154,7 +154,7 @@ def select(
 def verify(given: dict[str, Any], yes: Yes = False, as_json: Json = False) -> None:
     """Pick, verify, write the outcome down, pick again: until each problem is solved or the budget is used up."""
     from harness.system.progress import Progress
-    from harness.verifying import asking, loop
+    from harness.verifying import loop
     from harness.verifying.verifiers import CommandVerifier
 
     from . import tables
@@ -164,7 +164,7 @@ def verify(given: dict[str, Any], yes: Yes = False, as_json: Json = False) -> No
         if config.ask:
             is_asked = not (as_json or config.answers or config.sheet)
             read = partial(tables.answer, takes_values=config.takes_values) if is_asked else None
-            show(asking.ask(config, progress, tables.to_verify, read), as_json, tables.asked)
+            show(loop.ask(config, progress, tables.to_verify, read), as_json, tables.asked)
         else:
             ended = loop.verify(config, progress, CommandVerifier(config))
             show(loop.summary(ended), as_json, lambda value: tables.ended(ended, value))

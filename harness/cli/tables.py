@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 NUMBERS = ("rank", "index", "call", "value")
 MOST = 50  # hits that are shown
 IDS = 5  # unsolved problems that are named
-FAR_APART = 3  # bounds with a larger ratio say nothing
 CHECK_WIDTH = 25  # of the longest name of a check
 
 
@@ -27,8 +26,7 @@ def listing(rows: Sequence[Mapping[str, str]]) -> None:
     headings = [Heading("kind", kept=2), Heading("name"), Heading("from", kept=1), Heading("what", prose=True)]
     shared = [name for name in ("kind", "from") if len(rows) > 1 and len({row[name] for row in rows}) == 1]
     headings = [heading for heading in headings if heading.head not in shared]
-    lines = [[row[heading.head] for heading in headings] for row in rows]
-    put(word_table(headings, lines, console().width)[0])
+    put(word_table(headings, [[row[each.head] for each in headings] for row in rows], console().width)[0])
     if "from" in shared:
         put(f"all from {rows[0]['from']}")
 
@@ -69,19 +67,16 @@ def outcomes(rows: Sequence[Mapping[str, str]]) -> None:
 
 def picks(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a row for each response: its problem, what else is known of it, and the beginning of its text."""
-    names = [name for name in (*NUMBERS, "name", "response") if any(name in row for row in rows)]
-    headings = [Heading("problem"), *(Heading(name, right=name in NUMBERS) for name in names if name != "response")]
-    headings += [Heading("response", kept=1, prose=True)] if "response" in names else []
+    every = (Heading("problem_id"), *(Heading(name, right=True) for name in NUMBERS), Heading("name"))
+    every += (Heading("response", kept=1, prose=True),)
+    shown = [heading for heading in every if any(heading.head in row for row in rows)]
 
     def cell(row: Mapping[str, Any], name: str) -> str:
-        value = row.get(name)
-        if name == "response":
-            value = short(row[name][:200])
+        value = short(row[name][:200]) if name == "response" else row.get(name)
         return f"{value:.4g}" if isinstance(value, float) else printable("" if value is None else str(value), "")
 
-    put(
-        word_table(headings, [[cell(row, name) for name in ("problem_id", *names)] for row in rows], console().width)[0]
-    )
+    texts = [[cell(row, heading.head) for heading in shown] for row in rows]
+    put(word_table([Heading("problem"), *shown[1:]], texts, console().width)[0])
 
 
 def selection(chosen: Sequence[Chosen]) -> None:
@@ -99,17 +94,21 @@ def selection(chosen: Sequence[Chosen]) -> None:
 def ended(loop: Loop, value: Mapping[str, Any]) -> None:
     """Print the successes (or the largest values) with their texts, then what it took."""
     texts = {name: search.candidates.responses.texts for name, search in loop.searches.items()}
-    _found([{**hit, "response": texts[hit["problem_id"]][hit["index"]]} for hit in value["found"]])
-    put("\n".join(lines(value)))
+    hits = [{**hit, "response": texts[hit["problem_id"]][hit["index"]]} for hit in value["found"]]
+    asked({**value, "ask": (), "found": hits})
 
 
 def asked(value: Mapping[str, Any]) -> None:
-    """Print the picks that are out, then what was found so far."""
+    """Print the picks that are out, what was found so far, and what it took."""
+    found = value["found"]
     if value["ask"]:
         to_verify(value["ask"])
-        if value["found"]:
+        if found:
             put("found so far:")
-    _found(value["found"])
+    if found:
+        picks(found[:MOST])
+    if len(found) > MOST:
+        put(f"... and {len(found) - MOST:,} more: --json lists all")
     put("\n".join(lines(value)))
 
 
@@ -119,24 +118,15 @@ def to_verify(rows: Sequence[Mapping[str, Any]]) -> None:
     picks(rows)
 
 
-def _found(rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        picks(rows[:MOST])
-    if len(rows) > MOST:
-        put(f"... and {len(rows) - MOST:,} more: --json lists all")
-
-
 def lines(value: Mapping[str, Any]) -> Iterator[str]:
     """The sentences below the table."""
-    calls = _calls(value["calls"])
+    calls = f"{value['calls']:,} call{'' if value['calls'] == 1 else 's'}"
     solved = "" if value["solved"] is None else f"{value['solved']:,} of {value['problems']:,} problems solved with "
     reasons = [f"most often: {printable(value['commonest_error'], '')[:100]}"] if value["commonest_error"] else []
     reasons += ["--retry-errors checks them again"] if value["failed"] else []
     why = f" ({'; '.join(reasons)})" if reasons else ""
-    faults = [f", {value['errors']:,} ended in errors{why}"] if value["errors"] else []
-    faults += [f", {value['timeouts']:,} of them took too long"] if value["timeouts"] else []
-    faults += [f", {value['skipped']:,} skipped"] if value["skipped"] else []
-    yield solved + calls + "".join(faults)
+    faults = {"errors": f"ended in errors{why}", "timeouts": "of them took too long", "skipped": "skipped"}
+    yield solved + calls + "".join(f", {value[name]:,} {what}" for name, what in faults.items() if value[name])
     if value["budget_used_up"]:
         yield "the budget is used up: a larger --budget goes on from the journal"
     for name, what in (("exhausted", "no response is left"), ("unsolved", "responses are left")):
@@ -144,30 +134,6 @@ def lines(value: Mapping[str, Any]) -> Iterator[str]:
         if ids and value["problems"] > 1:
             more = f", and {len(ids) - IDS:,} more" if len(ids) > IDS else ""
             yield f"unsolved, {what}: {', '.join(printable(each, '') for each in ids[:IDS])}{more}"
-    random = value["random"]
-    if not random:
-        return
-    if "differ" in random:
-        yield f"random: not compared, since the file's `correct` differs from {random['differ']:,} verified outcomes"
-    elif "solved" in random:
-        needs = "not as many at all" if random["calls"] is None else f"as many with {random['calls']:,.1f} calls"
-        yield (
-            f"random (exact, by the file's `correct`): solves {needs}, and {random['solved']:,.1f} problems with "
-            f"{calls}, on average"
-        )
-    elif random["at_most"] > FAR_APART * random["at_least"]:
-        yield "random: not known, since unverified responses have no verdict"
-    else:
-        took = random["calls_on_solved"]
-        yield (
-            "random: not known, since unverified responses have no verdict. On the solved problems, which took "
-            f"{calls if took == value['calls'] else f'{took:,} of the {calls}'}, it needs at least "
-            f"{random['at_least']:,.1f} and at most {random['at_most']:,.1f} on average"
-        )
-
-
-def _calls(count: int) -> str:
-    return f"{count:,} call{'' if count == 1 else 's'}"
 
 
 def answer(row: Mapping[str, Any], takes_values: bool) -> str | None:

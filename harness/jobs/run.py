@@ -181,7 +181,7 @@ def score(plan: Plan, orders: Orders) -> Row:
             entries.append(cells.without_orders(entry))
 
     with plan.context.progress.waiting(f"scoring {orders.selector.spec}"):
-        key = cells.write_entries(folder, about_cell, made())
+        key = cells.write(folder, about_cell | {"problems": made()})
         return row_of_cell({**about_cell, "problems": entries}, key)
 
 

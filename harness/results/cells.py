@@ -207,14 +207,17 @@ def checksum(cell: Mapping[str, Any]) -> str:
     return sums.hexdigest()[:32]
 
 
-def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> tuple[str, list[bytes]]:
-    """A cell's key, and the parts of its file: a problem a line, so that versions are easy to compare."""
-    about = {name: value for name, value in about.items() if name not in ("problems", "checksum")}
+def rendered(cell: Mapping[str, Any]) -> tuple[str, list[bytes]]:
+    """A cell's key, and the parts of its file: a problem a line, so that versions are easy to compare.
+
+    `problems` may be an iterator: only the lines of its entries are kept in memory.
+    """
+    about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
     ids: list[dict[str, str]] = []
     lines: list[bytes] = []
 
     def noted() -> Iterator[Mapping[str, Any]]:
-        for entry in entries:
+        for entry in cell["problems"]:
             line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             lines.append(f"{',' if ids else ''}\n  {line}".encode())
             ids.append({"id": entry["id"]})
@@ -225,12 +228,12 @@ def rendered(about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> 
     return key_of({**about, "problems": ids}), [f'{head[:-2]},\n "problems": ['.encode(), *lines, b"\n ]\n}\n"]
 
 
-def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write the cell of these `problems` to FOLDER/KEY.json, and return its key; no entry is kept in memory.
+def write(folder: Path, cell: Mapping[str, Any]) -> str:
+    """Write a cell, whose `problems` may be an iterator, to FOLDER/KEY.json, and return its key.
 
     In a read-only store nothing is written, which is an error only if the cell is not there yet.
     """
-    key, parts = rendered(about, entries)
+    key, parts = rendered(cell)
     path = folder / f"{key}.json"
     try:
         write_parts(path, parts)
@@ -238,11 +241,6 @@ def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapp
         if getattr(failure.__cause__, "errno", None) not in READ_ONLY or not path.exists():
             raise
     return key
-
-
-def write(folder: Path, cell: Mapping[str, Any]) -> str:
-    """Write a whole cell to the folder and return its key."""
-    return write_entries(folder, cell, cell["problems"])
 
 
 def as_published(cell: Cell) -> Cell:
@@ -288,18 +286,16 @@ def read(path: Path) -> Cell:
     cell: Cell = json_text.read(path, "cell", "copy it anew")
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
-    if cell.get("schema") != SCHEMA:
-        raise HarnessError(
-            f"cell {path}: is of schema {cell.get('schema')!r}, and this version reads {SCHEMA}: run it again"
-        )
+    if (schema := cell.get("schema")) != SCHEMA:
+        raise HarnessError(f"cell {path}: is of schema {schema!r}, and this version reads {SCHEMA}: run it again")
     if fault := misfit(cell, _SHAPE):
         raise HarnessError(f"cell {path}: {fault}; copy it anew, or run it again")
     if cell["checksum"] != checksum(cell):
         raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
     try:
         fault = next((fault for holds, fault in _requirements(cell) if not holds), "")
-    except (KeyError, ValueError) as failure:
-        fault = f"{type(failure).__name__}: {failure}"
+    except KeyError as failure:
+        fault = f"KeyError: {failure}"
     if fault:
         raise HarnessError(f"cell {path}: does not add up ({fault:.200})")
     if path.stem != key_of(cell):
@@ -316,23 +312,26 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
     if "failed" in cell:
         return
     yield "conditions" in cell, "it does not name its conditions"
+    yield len({"hits" in entry for entry in cell["problems"]}) == 1, "some problems have ranks, others hits"
     trials = cell["labels"]["trials"]
+    yield trials >= 1, "it has no trials"
     for entry in cell["problems"]:
         n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
         last = n - c + 1
         yield 1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors"
+        ks = set(map(str, budgets(n)))
         yield 0 <= (entry["disputed"] or 0) <= n, f"{where}: disputed grades"
         yield sum(entry["routes"].values()) == c, f"{where}: routes"
         correct, gradings = entry.get("chance", (0, 0))
         yield 0 <= correct <= gradings, f"{where}: chance"
         chosen = [*([entry["maj_at_k"]] if "maj_at_k" in entry else []), *entry["best_of_k"].values()]
         for chances in chosen:
-            yield sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k"
+            yield chances.keys() == ks, f"{where}: budgets of maj@k or best-of-k"
             yield all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k"
         responses, cpu_s = entry.get("answering", (n, 0))
         yield responses >= n and cpu_s >= 0, f"{where}: answering"
         if "hits" in entry:
-            yield sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets"
+            yield entry["hits"].keys() == ks, f"{where}: budgets"
             yield all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials"
         else:
             yield len(entry["ranks"]) == trials, f"{where}: trials"

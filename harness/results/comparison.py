@@ -46,12 +46,11 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     seeds = set.intersection(*({cell["labels"]["seed"] for _, cell in group} for group in both))
     if seeds:
         both = [[keyed for keyed in group if keyed[1]["labels"]["seed"] in seeds] for group in both]
-    places = [{entry["id"]: place for place, entry in enumerate(group[0][1]["problems"])} for group in both]
-    shared = [problem for problem in places[0] if problem in places[1]]
+    ids = [dict.fromkeys(entry["id"] for entry in group[0][1]["problems"]) for group in both]
+    shared = [problem for problem in ids[0] if problem in ids[1]]
     if not shared:
         raise HarnessError(f"compare: {names[0]!r} and {names[1]!r} have no problem in common")
-    pairs = zip(both, places, strict=True)
-    first, second = (_part(rows.outcomes(group), [of[problem] for problem in shared]) for group, of in pairs)
+    first, second = (rows.outcomes([(key, _part(cell, shared)) for key, cell in group]) for group in both)
     trials = [_by_trial(each, budget=1).shape[1] for each in (first, second)]
     if trials[0] != trials[1]:
         raise HarnessError(f"compare: the cells have {trials[0]} and {trials[1]} trials: run both with equally many")
@@ -81,9 +80,9 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     return {
         "first": _about(both[0]),
         "second": _about(both[1]),
-        "same_pool": rows.pools_of(both[0]) == rows.pools_of(both[1]),
+        "same_pool": list(rows.by_pool(both[0])) == list(rows.by_pool(both[1])),
         "problems": len(shared),
-        "left_out": len(set(places[0]) ^ set(places[1])),
+        "left_out": len(ids[0].keys() ^ ids[1].keys()),
         "seeds_left_out": cells_of_both - sum(map(len, both)),
         "budget": budget,
         "samples_to_correct": means if budget is None else None,
@@ -121,14 +120,10 @@ def _row(name: str, folders: Sequence[Path]) -> list[Keyed]:
     return next(group for group in rows.rows_of(alike) if path.stem in dict(group))
 
 
-def _part(whole: Outcomes, places: Sequence[int]) -> Outcomes:
-    """The outcomes of a row's problems at these indices, in this order."""
-    chosen = np.array([place * whole.pools + pool for place in places for pool in range(whole.pools)])
-    ranks = None if whole.ranks is None else whole.ranks[chosen]
-    hits = None
-    if whole.hits is not None:
-        hits = {k: values[chosen] for k, values in whole.hits.items() if len(values) == len(whole.n)}
-    return Outcomes(whole.n[chosen], whole.c[chosen], whole.errors[chosen], ranks, hits, whole.pools)
+def _part(cell: Cell, problems: Sequence[str]) -> Cell:
+    """The cell with these of its problems, in this order."""
+    entries = {entry["id"]: entry for entry in cell["problems"]}
+    return {**cell, "problems": [entries[problem] for problem in problems]}
 
 
 def _by_trial(outcomes: Outcomes, budget: int | None) -> Floats:

@@ -32,14 +32,11 @@ def markdown(text: Any) -> str:
 
 def csv_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as CSV, with a header of all their names in order of appearance and `csv_cell` of every value."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines: list[str] = []
-    table: list[list[Any]] = [list(columns), *([row.get(name) for name in columns] for row in rows)]
-    for values in table:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\r\n").writerow(map(csv_cell, values))  # so that it quotes a carriage return
-        lines.append(line.getvalue().removesuffix("\r\n") + "\n")
-    return "".join(lines)
+    columns, table = list(dict.fromkeys(name for row in rows for name in row)), io.StringIO()
+    writer = csv.writer(table, lineterminator="\r\n")  # so that it quotes a carriage return
+    writer.writerow(map(csv_cell, columns))
+    writer.writerows([csv_cell(row.get(name)) for name in columns] for row in rows)
+    return table.getvalue().replace("\r\n", "\n")
 
 
 def csv_cell(value: Any) -> Any:

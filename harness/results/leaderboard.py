@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -101,7 +102,9 @@ def _badge(path: Path) -> Badge:
     return badge
 
 
-def _conformance(badge: Badge) -> str:
+def _conformance(badge: Badge | None) -> str | None:
+    if badge is None:
+        return None
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
 
 
@@ -121,8 +124,7 @@ def boards(content: Gathered) -> list[Board]:
     failed: dict[str, list[tuple[str, str]]] = {}
     for group in all_rows.rows_of(content.measured):
         selector = group[0][1]["inputs"]["ranking"]["selector"]
-        badge = content.badges.get(digest(selector))
-        checked = _conformance(badge) if badge else None
+        checked = _conformance(content.badges.get(digest(selector)))
         row = replace(all_rows.row_of(group), dist=selector["dist"], conformance=checked)
         groups.setdefault(_shared(group), []).append(row)
     for key, cell in unresolved(content).items():
@@ -130,9 +132,8 @@ def boards(content: Gathered) -> list[Board]:
     tables = []
     for about in sorted({*groups, *failed}):
         made = groups.get(about, [])
-        names = [(row.selector, row.embedder) for row in made]
-        pairs = zip(names, made, strict=True)
-        told = [replace(row, version=row.cell[:8]) if names.count(name) > 1 else row for name, row in pairs]
+        counts = Counter((row.selector, row.embedder) for row in made)
+        told = [replace(row, version=row.cell[:8]) if counts[row.selector, row.embedder] > 1 else row for row in made]
         tables.append(Board(json.loads(about), with_q(sorted(told, key=_place)), sorted(failed.get(about, ()))))
     return tables
 
@@ -147,7 +148,7 @@ def _shared(group: Sequence[Keyed]) -> str:
         "revision": task.get("revision") if isinstance(task, dict) else pool.get("revision"),
         "grader": cells.grader(cell),
         "graded": digest(all_rows.unseeded(verdict)),
-        "pools": sorted(all_rows.pools_of(group)),
+        "pools": sorted(all_rows.by_pool(group)),
         "n": cell["inputs"]["ranking"]["n"] or pool.get("n") or (sizes.pop() if len(sizes) == 1 else None),
         "problems": digest([entry["id"] for entry in cell["problems"]]),
     }
@@ -306,48 +307,49 @@ def across(boards: Sequence[Board]) -> list[Across]:
         for row in board.rows:
             if row.improvement is not None:
                 grouped.setdefault((row.name, row.embedder), []).append((pool_name(board), row))
-    registry = load_registry()
-    joined = []
-    for (selector, embedder), rows in grouped.items():
+    registry, joined = load_registry(), []
+    for (selector, embedder), named in grouped.items():
+        pools, rows = len(named), [row for _, row in named]
         reads = None
         with suppress(HarnessError):  # a plugin of others: its cells are read without it
-            reads = information(build(registry, "selector", rows[0][1].selector))
-        joined.append(_joined(selector, embedder, reads, rows))
+            reads = information(build(registry, "selector", rows[0].selector))
+        logs = [math.log(row.improvement or 1) for row in rows]
+        mean, worst = float(np.mean(logs)), min(range(pools), key=lambda place: logs[place])
+        solvable = [math.log(row.improvement_solvable) for row in rows if row.improvement_solvable]
+        halves = [math.log(row.improvement_ci[1] / row.improvement_ci[0]) / 2 for row in rows if row.improvement_ci]
+        of_problems, of_pools = None, None
+        if len(halves) == pools:
+            of_problems = _around(mean, math.sqrt(sum(half**2 for half in halves)) / pools)
+        if pools >= LEAST_POOLS:
+            error = float(np.std(logs, ddof=1)) / math.sqrt(pools)
+            of_pools = _around(mean, float(stdtrit(pools - 1, 0.975)) * error)
+        line = Across(
+            selector=selector,
+            embedder=embedder,
+            reads=reads,
+            pools=pools,
+            improvement=math.exp(mean),
+            improvement_ci=of_problems,
+            pools_ci=of_pools,
+            solvable=math.exp(float(np.mean(solvable))) if len(solvable) == pools else None,
+            worst=math.exp(logs[worst]),
+            worst_pool=named[worst][0],
+            win=float(np.mean([row.win or 0 for row in rows])),
+            loss=float(np.mean([row.loss or 0 for row in rows])),
+        )
+        joined.append(line)
     return sorted(joined, key=lambda line: (-line.pools, -line.improvement, line.selector, line.embedder))
+
+
+def _around(mean: float, half: float) -> list[float]:
+    """The ends of an interval that is symmetric on the log scale."""
+    return [float(f"{math.exp(mean + side * half):.6g}") for side in (-1, 1)]
 
 
 def pool_name(board: Board) -> str:
     """A pool's name: task, model and sampler, and n."""
     parts = [board.about[name] for name in ("task", "model", "sampler") if board.about[name] not in ("pool", None)]
     return ", ".join([*dict.fromkeys(map(str, parts)), f"n = {board.about['n']}"])
-
-
-def _joined(selector: str, embedder: str, reads: Sequence[str] | None, rows: Sequence[tuple[str, Row]]) -> Across:
-    logs = [math.log(row.improvement or 1) for _, row in rows]
-    mean, pools = float(np.mean(logs)), len(rows)
-    worst = min(range(pools), key=lambda place: logs[place])
-    solvable = [math.log(row.improvement_solvable) for _, row in rows if row.improvement_solvable]
-    halves = [math.log(row.improvement_ci[1] / row.improvement_ci[0]) / 2 for _, row in rows if row.improvement_ci]
-
-    def interval(half: float) -> list[float]:
-        return [float(f"{math.exp(mean + side * half):.6g}") for side in (-1, 1)]
-
-    over_problems = math.sqrt(sum(half**2 for half in halves)) / pools
-    error = float(np.std(logs, ddof=1)) / math.sqrt(pools) if pools >= LEAST_POOLS else None
-    return Across(
-        selector=selector,
-        embedder=embedder,
-        reads=reads,
-        pools=pools,
-        improvement=math.exp(mean),
-        improvement_ci=interval(over_problems) if len(halves) == pools else None,
-        pools_ci=None if error is None else interval(float(stdtrit(pools - 1, 0.975)) * error),
-        solvable=math.exp(float(np.mean(solvable))) if len(solvable) == pools else None,
-        worst=math.exp(logs[worst]),
-        worst_pool=rows[worst][0],
-        win=float(np.mean([row.win or 0 for _, row in rows])),
-        loss=float(np.mean([row.loss or 0 for _, row in rows])),
-    )
 
 
 # Publishing.
@@ -367,28 +369,25 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
     for key in keys:
         if not any(path.stem.startswith(key) for path in paths):
             raise HarnessError(f"results publish: no cell {key!r} in {folder} ({len(paths)} are there)")
-    chosen = [path for path in paths if not keys or path.stem.startswith(tuple(keys))]
     badges = next((each for each in (to, *to.parents) if (each / cells.BADGES).is_dir()), to) / cells.BADGES
     files: dict[Path, bytes] = {}
     rows: list[dict[str, Any]] = []
     registry = load_registry(plugin_files)
-    for path in chosen:
+    for path in (path for path in paths if not keys or path.stem.startswith(tuple(keys))):
         cell = cells.read(path)
-        if "failed" in cell:
-            if keys:
-                raise HarnessError(f"results publish: cell {path.stem} failed ({cell['failed']}): nothing to publish")
+        if "failed" in cell and not keys:
             continue
-        if cells.is_random(cell):
-            raise HarnessError(
-                f"results publish: cell {path.stem} was made with random weights: it is a test, no result"
-            )
+        fault = f"failed ({cell['failed']}): nothing to publish" if "failed" in cell else ""
+        fault = fault or ("was made with random weights: it is a test, no result" if cells.is_random(cell) else "")
+        if fault:
+            raise HarnessError(f"results publish: cell {path.stem} {fault}")
         checked = _checked(cell["inputs"]["ranking"]["selector"], badges, registry, files)
         published = cells.as_published(cell)
-        key, parts = cells.rendered(published, published["problems"])
-        task = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in published["labels"]["task"])
-        if not task[:80].strip("."):
-            raise HarnessError(f"results publish: task {task!r:.80} cannot name a folder")
-        target = to / task[:80] / f"{key}.json"
+        key, parts = cells.rendered(published)
+        task = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in published["labels"]["task"])[:80]
+        if not task.strip("."):
+            raise HarnessError(f"results publish: task {task!r} cannot name a folder")
+        target = to / task / f"{key}.json"
         files[target] = b"".join(parts)
         rows.append({"cell": key, "file": str(target), "conformance": checked})
     for path, content in files.items():
@@ -396,7 +395,7 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
     return rows
 
 
-def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, files: dict[Path, bytes]) -> str:
+def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, files: dict[Path, bytes]) -> str | None:
     """What the conformance kit says of a cell's selector: "passes 31", "not tried: ...". A new badge is put in `files`.
 
     It runs once for each version of selector and kit, and only if exactly that selector is installed.
@@ -407,22 +406,23 @@ def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, file
     path = badges / f"{digest(known)}.json"
     kit = digest([check.name for check in checks("selector")])
     badge = json.loads(files[path]) if path in files else _badge(path) if path.exists() else None
-    if badge is None or badge.get("kit") != kit:
-        params = {
-            name: str(value).lower() if value is None or isinstance(value, bool) else str(value)
-            for name, value in selector["params"].items()
-        }
-        try:
-            component = build(registry, "selector", Spec(selector["name"], params))
-            if described(registry.find("selector", selector["name"]), component) != selector:
-                raise HarnessError("another version of it is installed here")
-        except HarnessError as reason:
-            return _conformance(badge) if badge else f"not tried: {reason}"
-        results = list(findings("selector", component))
-        failed = [finding["what"] for finding in results if finding["outcome"] == "failed"]
-        passed = sum(finding["outcome"] == "passed" for finding in results)
-        badge = {"selector": known, "kit": kit, "passed": passed, "failed": without_folders(failed)}
-        files[path] = (canonical_json(badge) + "\n").encode("utf-8", "surrogatepass")
+    if badge and badge.get("kit") == kit:
+        return _conformance(badge)
+    params = {
+        name: str(value).lower() if value is None or isinstance(value, bool) else str(value)
+        for name, value in selector["params"].items()
+    }
+    try:
+        component = build(registry, "selector", Spec(selector["name"], params))
+        if described(registry.find("selector", selector["name"]), component) != selector:
+            raise HarnessError("another version of it is installed here")
+    except HarnessError as reason:
+        return _conformance(badge) or f"not tried: {reason}"
+    results = list(findings("selector", component))
+    failed = [finding["what"] for finding in results if finding["outcome"] == "failed"]
+    passed = sum(finding["outcome"] == "passed" for finding in results)
+    badge = {"selector": known, "kit": kit, "passed": passed, "failed": without_folders(failed)}
+    files[path] = (canonical_json(badge) + "\n").encode("utf-8", "surrogatepass")
     return _conformance(badge)
 
 

@@ -39,6 +39,8 @@ SEEDS = ("seed", "projection_seed")
 HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
 WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 BUDGETS = ("1", "4", "16", "64", "256")  # of the tables
+SPARE = ("no_interval", "seeds", "cells", "version", "learns", "answering")
+OF_A_TABLE = ("dist", "conformance", "q_random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +118,11 @@ class Row:
     learns: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON values, without what says nothing of it.
-
-        Left out are `no_interval` if it is empty, `seeds`, `cells`, `version`, `learns` and `answering` if they are
-        None, and outside leaderboards `dist`, `conformance` and `q_random`.
-        """
+        """The row as JSON values, without those of `SPARE` that are empty, and of `OF_A_TABLE` outside leaderboards."""
         values = {column.name: getattr(self, column.name) for column in fields(self)}
-        absent = {name for name in ("seeds", "cells", "version", "learns", "answering") if values[name] is None}
-        absent |= {"no_interval"} if not self.no_interval else set()
-        absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
+        absent = {name for name in SPARE if values[name] in (None, {})} | (
+            set(OF_A_TABLE) if self.dist is None else set()
+        )
         return {name: value for name, value in values.items() if name not in absent}
 
     @property
@@ -157,7 +155,7 @@ def row_of(group: Sequence[Keyed]) -> Row:
     """The row of cells that differ only in their seeds. With several `seed` is None."""
     keys, members = [key for key, _ in group], [cell for _, cell in group]
     seed = cells.resampling_seed(*members)
-    cell, entries = members[0], [entry for pool in by_pool(group) for entry in pool[0][1]["problems"]]
+    cell, entries = members[0], [entry for pool in by_pool(group).values() for entry in pool[0][1]["problems"]]
     conditions: dict[str, set[str]] = {}
     for each in members:
         for name, values in each["conditions"].items():
@@ -188,7 +186,7 @@ def rows_of(measured: Mapping[str, Cell]) -> list[list[Keyed]]:
         groups.setdefault(shared_inputs(measured[key]), []).append((key, measured[key]))
     rows = []
     for name in sorted(groups):
-        pools = by_pool(groups[name])
+        pools = list(by_pool(groups[name]).values())
         rows += [groups[name]] if len({len(pool) for pool in pools}) == 1 else pools
     return rows
 
@@ -205,22 +203,17 @@ def shared_inputs(cell: Mapping[str, Any]) -> str:
     return canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
 
 
-def by_pool(group: Iterable[Keyed]) -> list[list[Keyed]]:
-    """The cells of one row grouped by the pool they ranked; pools in order of their first cell."""
+def by_pool(group: Iterable[Keyed]) -> dict[str, list[Keyed]]:
+    """The cells of one row by the key of the pool that they ranked; pools in order of their first cell."""
     pools: dict[str, list[Keyed]] = {}
     for key, cell in group:
         pools.setdefault(cell["inputs"]["pool"]["key"], []).append((key, cell))
-    return list(pools.values())
-
-
-def pools_of(group: Iterable[Keyed]) -> list[str]:
-    """The keys of the pools that a row's cells ranked."""
-    return list(dict.fromkeys(cell["inputs"]["pool"]["key"] for _, cell in group))
+    return pools
 
 
 def outcomes(group: Sequence[Keyed]) -> Outcomes:
     """A row's outcomes: those of its cells, with their pools and trials joined inside each problem."""
-    return over_seeds([[cells.outcomes(cell) for _, cell in pool] for pool in by_pool(group)])
+    return over_seeds([[cells.outcomes(cell) for _, cell in pool] for pool in by_pool(group).values()])
 
 
 def trust_in(entries: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:

@@ -98,7 +98,6 @@ class Check:
         return self.found("passed", self.summary)
 
     def found(self, outcome: str, what: str) -> Finding:
-        """A finding of this check."""
         return {"check": self.name, "outcome": outcome, "what": what}
 
 
@@ -133,22 +132,22 @@ def checks(kind: str) -> tuple[Check, ...]:
     return _BASIC[kind] + _OTHERS[kind]
 
 
-def findings(kind: str, component: Any) -> Iterator[Finding]:
+def findings(kind: str, component: Any, run: Callable[[Check], Finding] | None = None) -> Iterator[Finding]:
     """Run each check of the kind on the component and yield a dict for each: check, outcome and what.
 
     check    the check's name
-    outcome  "passed", "failed" or "not applicable"
+    outcome  "passed", "failed" or "not applicable", as is one that presumes a check which failed: it is not run
     what     what holds, what is wrong, or why the check does not apply, in one line
+
+    run      how a check is run, if not here
     """
-    return _findings(kind, lambda each: each.finding(component))
-
-
-def _findings(kind: str, run: Callable[[Check], Finding]) -> Iterator[Finding]:
-    """What `run` finds by each check of the kind; one that presumes a check which failed is not run."""
     failed: list[Check] = []
     for each in checks(kind):
         first = next((other for other in failed if other in each.presumes), None)
-        finding = each.found("not applicable", f"first fix what {first} finds") if first else run(each)
+        if first:
+            finding = each.found("not applicable", f"first fix what {first} finds")
+        else:
+            finding = run(each) if run else each.finding(component)
         if finding["outcome"] == "failed":
             failed.append(each)
         yield finding
@@ -163,8 +162,7 @@ class _Registered(NamedTuple):
     kind: str
     name: str
     plugin_files: tuple[Path, ...]
-    data: Path | None
-    model: str | None
+    given: tuple[tuple[str, Any], ...]
 
 
 def check_registered(
@@ -188,10 +186,12 @@ def check_registered(
     """
     kind, files = kind.removesuffix("s"), tuple(plugin_files)
     checks(kind)
+    given: tuple[tuple[str, Any], ...] = (("data", data and str(data)),) if kind == "task" else ()
+    given += (("model", model or EMBEDDED_MODEL),) if kind == "engine" else ()
     for each in [name] if name != "*" else [each.full_name for each in load_registry(files).of_kind(kind)]:
-        component, labels = _Registered(kind, each, files, data, model), {"kind": kind, "name": each}
+        component, labels = _Registered(kind, each, files, given), {"kind": kind, "name": each}
         try:
-            for finding in _findings(kind, functools.partial(_bounded, component, limit_s)):
+            for finding in findings(kind, component, functools.partial(_bounded, component, limit_s)):
                 yield labels | finding
         except HarnessError as refusal:
             if name != "*":
@@ -228,10 +228,7 @@ def _finding(argument: tuple[_Registered, str]) -> Finding:
 
 @functools.cache
 def _built(component: _Registered) -> Any:
-    kind, name, plugin_files, data, model = component
-    given: dict[str, Any] = {"data": data and str(data)} if kind == "task" else {}
-    given |= {"model": model or EMBEDDED_MODEL} if kind == "engine" else {}
-    return build(load_registry(plugin_files), kind, name, **given)
+    return build(load_registry(component.plugin_files), component.kind, component.name, **dict(component.given))
 
 
 # What checks are written with.

@@ -6,16 +6,25 @@ before the next pick is made; a loop that was killed goes on from there, and rep
 
 With one worker the calls of a problem are the beginning of its order in `harness run`, trial 0. With more, a pick may
 be made before the outcomes of the picks before it are known.
+
+With `--ask` a person verifies, days apart: picks are given out, and outcomes taken when they come. The picks that are
+out, `-k` at a time, stand in the journal: the same command gives them again until their outcomes are there.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import heapq
+import math
+import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,37 +34,42 @@ from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
 from harness.jobs.selection import Candidates, Held, Opened, opened_pools, selecting
 from harness.plugin_system.calls import picked
-from harness.pools.reading import Layouts, file_digest, read_pool
-from harness.records import Floats, Outcome, Pool
+from harness.pools.reading import file_digest
+from harness.records import Outcome, Pool
+from harness.results.inert_text import csv_table, csv_text
+from harness.system.files import opened, write_atomically
 from harness.system.json_text import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .config import VerifyConfig
-from .journal import FILES, POOL_FILE, TOO_LATE, Check, Journal, Pick
+from .journal import FILES, POOL_FILE, TOO_LATE, Check, Journal, Pick, measured
 from .verifiers import Verifier, files_of
 
 SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
+WORDS = {"y": "correct", "yes": "correct", "true": "correct", "n": "wrong", "no": "wrong", "false": "wrong"}
+WORDS |= {"e": "error", "s": "skip"} | {word: word for word in ("correct", "wrong", "error", "skip")}
+
+Row = dict[str, Any]
+Read = Callable[[Row], str | None]
 
 
 class Search:
     """The search in one problem's pool: what was picked, and what the selector picks next.
 
     place   of the problem in the pool file
-    turn    its calls when it began to wait for its turn; -1: it does not, since it is done or its budget used up
     taken   index -> its check, in the order picked; None while it is being verified
     failed  checks that ended in an error, of responses that are to be checked again or were: they count as calls
     """
 
     def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates, place: int) -> None:
         self.config, self.candidates, self.id, self.place = config, candidates, candidates.problem.id, place
-        self.turn = -1
         self.taken: dict[int, Check | None] = {}
         self.failed: list[Check] = []
         self._opened = opened
         self._pool: Pool | None = None
         self._order: Iterator[int] | None = None
 
-    def row(self, index: int, **more: Any) -> dict[str, Any]:
+    def row(self, index: int, **more: Any) -> Row:
         """A response as it is shown: problem_id, index, more, and its name if it has one."""
         names = self.candidates.problem.meta.get("names", ())
         return {"problem_id": self.id, "index": index, **more, **({"name": names[index]} if any(names) else {})}
@@ -109,7 +123,7 @@ class Loop:
     """
 
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
-        self.config, self.journal, self.context = config, journal, opened.context
+        self.config, self.journal = config, journal
         searches = [Search(config, opened, each, place) for place, each in enumerate(opened.candidates)]
         self.searches = {search.id: search for search in searches}
         self.asked: list[Pick] = []
@@ -136,11 +150,8 @@ class Loop:
     def pick(self) -> tuple[Search, int] | None:
         """The next pick; None if every problem is done, or the budget used up."""
         while self._turns and (self.config.budget is None or self.calls < self.config.budget):
-            turn, _, search = heapq.heappop(self._turns)
-            if turn != search.turn:
-                continue  # it waits at another place
-            search.turn = -1
-            if search.is_open:
+            calls, _, search = heapq.heappop(self._turns)
+            if calls == search.calls and search.is_open:  # else it waits at another place, if at all
                 index = search.next()
                 self.calls += 1
                 self._wait(search)
@@ -149,19 +160,17 @@ class Loop:
 
     def _wait(self, search: Search) -> None:
         """Problems of fewer calls come first; of one that waits already the new place counts."""
-        if search.turn != search.calls:
-            search.turn = search.calls
-            heapq.heappush(self._turns, (search.turn, search.place, search))
+        heapq.heappush(self._turns, (search.calls, search.place, search))
 
     def record(self, *checks: Check) -> None:
         """Write outcomes into the journal, and tell the searches."""
         self.journal.write(*(check.line for check in checks))
         for check in checks:
             search = self.searches[check.problem_id]
-            self.calls -= search.calls
+            before = search.calls
             self._note(check)
-            self.calls += search.calls
-            if not check.is_call:  # it gives its call back
+            if search.calls != before:  # a skip gives its call back
+                self.calls += search.calls - before
                 self._wait(search)
 
     def _note(self, check: Check) -> None:
@@ -212,13 +221,13 @@ def verify(
 @contextmanager
 def searching(config: VerifyConfig, progress: Progress, held: Held | None = None) -> Iterator[Loop]:
     """The loop of a config, with its journal open."""
-    with opened_pools(config, progress, held) as opened:
-        if not isinstance(opened.selector, Ranker):
+    with opened_pools(config, progress, held) as pools:
+        if not isinstance(pools.selector, Ranker):
             raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
-        sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-        header = _header(config, opened, (held and held.vectors) or {})
+        sizes = {each.problem.id: len(each.responses) for each in pools.candidates}
+        header = _header(config, pools, (held and held.vectors) or {})
         with Journal(config.journal, header, sizes, config.retry_errors) as journal:
-            loop = Loop(config, journal, opened)
+            loop = Loop(config, journal, pools)
             if journal.remark:
                 progress.say(journal.remark)
             if loop.calls:
@@ -277,14 +286,128 @@ def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
             )
 
 
+# A person verifies.
+
+
+def ask(
+    config: VerifyConfig,
+    progress: Progress,
+    show: Callable[[Sequence[Row]], None] = lambda picks: None,
+    read: Read | None = None,
+) -> dict[str, Any]:
+    """Take the outcomes of `answers`, and give out the next picks; the summary, with the picks that are out.
+
+    show  gets the picks before they are asked for
+    read  gets a pick and returns the user's answer, None to stop; None: nobody is asked now
+    """
+    if config.sheet and config.sheet.exists():
+        raise HarnessError(f"verify: --sheet {config.sheet} exists, and may hold outcomes: name another file")
+    with searching(config, progress) as loop:
+        if config.answers:
+            progress.say(f"{config.answers}: {_take(config.answers, loop)}")
+        rows, goes_on = _given_out(loop), read is not None
+        while rows and read and goes_on:
+            show(rows)
+            goes_on = all(_answered(loop, row, read) for row in rows)
+            rows = _given_out(loop)
+        if config.sheet and rows:
+            table = csv_table([{**row, "outcome": ""} for row in rows])
+            write_atomically(config.sheet, table.encode("utf-8", "surrogatepass"))
+        return {"ask": rows, **summary(loop)}
+
+
+def _given_out(loop: Loop) -> list[Row]:
+    """The picks that are out, of problems that are not done: those given out before, and new ones up to -k."""
+    picks = [pick for pick in loop.asked if not loop.searches[pick[0]].is_done]
+    new: list[Pick] = []
+    while len(picks) + len(new) < loop.config.k and (taken := loop.pick()):
+        new.append((taken[0].id, taken[1]))
+    if new:
+        loop.journal.write({"asked": new})
+        loop.asked += new
+    out = [(loop.searches[name], index) for name, index in picks + new]
+    return [search.row(index) | {"response": search.candidates.responses.texts[index]} for search, index in out]
+
+
+def _answered(loop: Loop, row: Row, read: Read) -> bool:
+    """Ask for the outcome of a pick, again where the answer is refused, and write it down; False to stop."""
+    while (answer := read(row)) is not None:
+        try:
+            loop.record(_check(row["problem_id"], row["index"], answer, loop.config))
+            return True
+        except HarnessError as refusal:
+            print(refusal, file=sys.stderr)
+    return False
+
+
+def _check(problem_id: str, index: int, answer: str, config: VerifyConfig, where: str = "verify") -> Check:
+    """The check that an answer describes: y, n, error, skip, or with --threshold or --top a number."""
+    word = answer.strip().lower()
+    if word in WORDS:
+        return Check(problem_id, index, WORDS[word])  # type: ignore[arg-type]
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if math.isfinite(value) and config.takes_values:
+        return measured(problem_id, index, value, config.threshold)
+    hint = "; a number needs --threshold or --top" if math.isfinite(value) else ""
+    if config.takes_values and re.fullmatch(r"[+-]?\d+,\d+", word):
+        hint = f"; write {word.replace(',', '.')}"
+    allowed = "y, n, skip, error" + (" or a number" if config.takes_values else "")
+    raise HarnessError(f"{where}: an outcome is {allowed}, got {answer.strip()!r:.40}{hint}")
+
+
+def _take(path: Path, loop: Loop) -> str:
+    """Record the new outcomes of a table, all or none, and say how many rows have one.
+
+    The table has commas, semicolons or tabs, and names in its first line; without a problem_id a row is of the only
+    problem. HarnessError for an outcome that nobody asked for, or a second one.
+    """
+    seen: dict[Pick, Check] = {}
+    still_open, searches = 0, loop.searches
+    with opened(path, "answers") as file:
+        first = file.readline()
+        table = csv.DictReader(chain([first], file), delimiter=max(",;\t", key=first.count), restval="")
+        if not {"index", "outcome"} <= set(table.fieldnames or ()):
+            raise HarnessError(f"answers {path}: its first line must name the columns problem_id,index,outcome")
+        for row in table:
+            where = f"answers {path}, line {table.line_num}"
+            name, index = row.get("problem_id", "").strip(), row["index"].strip()
+            if not name and len(searches) == 1:
+                name = next(iter(searches))
+            name = name if name in searches else csv_text(name)
+            if name not in searches or not index.isdecimal() or int(index) >= len(searches[name].candidates.responses):
+                raise HarnessError(f"{where}: problem {name!r:.80} with index {index!r:.40} is no response of the pool")
+            if not row["outcome"].strip():
+                still_open += 1
+                continue
+            pick, taken = (name, int(index)), searches[name].taken
+            check = _check(*pick, row["outcome"], loop.config, where)
+            response = f"{where}: response {index} of {name!r:.80}"
+            if pick[1] not in taken:
+                raise HarnessError(f"{response} was never asked for: see to the index")
+            for other in (None if loop.config.correct else taken[pick[1]], seen.get(pick)):
+                if other not in (None, check):
+                    way = "correct the table" if pick in seen else "--correct replaces it"
+                    was = other.outcome if other.value is None else f"{other.value:g}"
+                    raise HarnessError(f"{response} is recorded already, as {was}: {way}")
+            seen[pick] = check
+    new = [check for (name, index), check in seen.items() if searches[name].taken[index] != check]
+    loop.record(*new)
+    before = f", {len(seen) - len(new):,} of them recorded before" if len(new) < len(seen) else ""
+    return f"{len(seen):,} outcomes{before}, {still_open:,} open"
+
+
 # What was found.
 
 
 def summary(loop: Loop) -> dict[str, Any]:
-    """What `harness verify --json` prints: counts, why the loop ended, the hits, and what random would have needed.
+    """What `harness verify --json` prints: counts, why the loop ended, and the hits.
 
     errors     checks that ended in an error; failed: responses whose last check did
     exhausted  the problems without enough successes whose responses all have an outcome; unsolved: the others
+    found      the successes by problem, in the order verified; with `top` the largest values, the largest first
     """
     config, searches = loop.config, list(loop.searches.values())
     checks = [check for search in searches for check in search.checked]
@@ -292,12 +415,17 @@ def summary(loop: Loop) -> dict[str, Any]:
     errors = failed + [check for search in searches for check in search.failed]
     reasons = Counter(check.reason for check in errors).most_common(1)
     calls = sum(check.is_call for check in checks) + len(errors) - len(failed)
-    solved = [search for search in searches if search.is_done]
     unsolved = [] if config.top else [search for search in searches if not search.is_done]
     exhausted = [search for search in unsolved if len(search.checked) == len(search.candidates.responses)]
+    found = []
+    for search in searches:
+        for call, check in enumerate((check for check in search.checked if check.is_call), 1):
+            if (check.value is not None) if config.top else check.is_success(config.threshold):
+                value = {} if check.value is None else {"value": check.value}
+                found.append(search.row(check.index, call=call, **value))
     return {
         "problems": len(searches),
-        "solved": None if config.top else len(solved),
+        "solved": None if config.top else sum(search.is_done for search in searches),
         "calls": calls,
         "errors": len(errors),
         "failed": len(failed),
@@ -307,87 +435,5 @@ def summary(loop: Loop) -> dict[str, Any]:
         "budget_used_up": config.budget is not None and calls >= config.budget,
         "exhausted": [search.id for search in exhausted],
         "unsolved": [search.id for search in unsolved if search not in exhausted],
-        "found": _found(loop),
-        "random": None if config.top else _random(loop, solved),
+        "found": sorted(found, key=lambda row: -row["value"])[: config.top] if config.top else found,
     }
-
-
-def _found(loop: Loop) -> list[dict[str, Any]]:
-    """The successes by problem, in the order verified; with `top` the largest values, the largest first."""
-    top, rows = loop.config.top, []
-    for search in loop.searches.values():
-        for call, check in enumerate((check for check in search.checked if check.is_call), 1):
-            if (check.value is not None) if top else check.is_success(loop.config.threshold):
-                value = {} if check.value is None else {"value": check.value}
-                rows.append(search.row(check.index, call=call, **value))
-    return sorted(rows, key=lambda row: -row["value"])[:top] if top else rows
-
-
-# What random would have needed. A pool file that brings all verdicts (`correct`) tells it in closed form. Otherwise
-# only verified responses have verdicts, and a problem's number c of correct responses has two bounds: those seen, and
-# all but the wrong ones seen. A random order needs u (n + 1) / (c + 1) calls on average to the u-th success of n.
-
-
-def _random(loop: Loop, solved: Sequence[Search]) -> dict[str, Any] | None:
-    """What random would have needed: exact from the verdicts of the pool file, else bounds on the solved problems.
-
-    calls   until the same loop with a random order has solved as many; None if it cannot within --budget-per-problem
-    solved  with as many calls
-    differ  verified outcomes that the file's verdicts contradict, if there are any: nothing is said then
-    """
-    correct, config = _given_verdicts(loop), loop.config
-    if not correct or config.threshold is not None:
-        return _bounds(solved, config.until) if solved else None
-    checked = [check for search in loop.searches.values() for check in search.checked]
-    judged = [check for check in checked if check.outcome in ("correct", "wrong")]
-    differ = sum(correct[check.problem_id][check.index] != (check.outcome == "correct") for check in judged)
-    if differ:
-        return {"differ": differ}
-    pools = [(len(each), sum(each)) for each in correct.values()]
-    found, calls = random_turns(pools, config.until, config.budget_per_problem)
-    return {
-        "calls": float(np.interp(len(solved), found, calls)) if len(solved) <= found[-1] + 1e-9 else None,
-        "solved": float(np.interp(loop.calls, calls, found)),
-    }
-
-
-def _given_verdicts(loop: Loop) -> dict[str, Sequence[bool]]:
-    """Problem id -> the verdicts that the pool file brings; none unless it brings all."""
-    lines = {search.id: search.candidates.problem.meta.get("line") for search in loop.searches.values()}
-    if None in lines.values() or not loop.config.pool:  # in memory
-        return {}
-    records = read_pool(loop.config.pool, layouts=Layouts(loop.context.registry))
-    given = {record.problem_id: record.correct for record in records}
-    complete = {name: verdicts for name, line in lines.items() if (verdicts := given.get(str(line)))}
-    return complete if len(complete) == len(lines) else {}
-
-
-def random_turns(pools: Sequence[tuple[int, int]], until: int, most: int | None) -> tuple[Floats, Floats]:
-    """The problems solved and the calls made, as random's expectations, after 0, 1, 2, ... turns; (turns + 1,) each.
-
-    pools  (n, c) of each problem: responses, and correct ones among them
-    until  successes after which a problem is done
-    most   calls of one problem; None: all its responses
-    """
-    from scipy.stats import hypergeom
-
-    turns = np.arange(min(max(n for n, _ in pools), most or np.inf) + 1)
-    found, calls = np.zeros(len(turns)), np.zeros(len(turns))
-    for n, c in pools:
-        open_after = hypergeom.cdf(until - 1, n, c, np.minimum(turns, n))  # (turns + 1,)
-        found += 1 - open_after
-        calls[1:] += np.cumsum(np.where(turns[:-1] < n, open_after[:-1], 0))
-    return found, calls
-
-
-def _bounds(solved: Sequence[Search], until: int) -> dict[str, Any]:
-    """On the solved problems: the calls to their last success, and the least and most that random needs on average."""
-    calls, at_least, at_most = 0, 0.0, 0.0
-    for search in solved:
-        n, checks, seen = len(search.candidates.responses), search.checked, len(search.successes)
-        last = checks.index(search.successes[until - 1])
-        calls += sum(check.is_call for check in checks[: last + 1])
-        wrong = sum(check.known is not None for check in checks) - seen
-        at_least += until * (n + 1) / (n - wrong + 1)
-        at_most += until * (n + 1) / (seen + 1)
-    return {"calls_on_solved": calls, "at_least": at_least, "at_most": at_most}

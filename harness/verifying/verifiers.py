@@ -26,7 +26,7 @@ import numpy as np
 from harness.errors import HarnessError, contained, did_you_mean, error_text, one_line
 from harness.jobs.selection import Candidates
 from harness.pools.reading import file_digest
-from harness.system.children import Ended, Lost, Wardens, failed_itself, require_program
+from harness.system.children import Lost, Wardens, failed_itself, require_program
 from harness.system.json_text import NotJSON, parsed
 
 from .config import VerifyConfig
@@ -92,41 +92,37 @@ class CommandVerifier(AbstractContextManager[Verifier]):
         except Lost:
             if self._wardens.closed:
                 raise CancelledError from None
-            outcome: Any = "the process that runs the command was killed"
+            return Check(problem.id, index, "error", reason="the process that runs the command was killed")
         except OSError as failure:
             raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
-        else:
-            outcome = self._outcome(ended, values["response_file"])
-        if isinstance(outcome, float):
-            return measured(problem.id, index, outcome, self.config.threshold)
-        if outcome in ("correct", "wrong"):
-            return Check(problem.id, index, outcome)
-        return Check(problem.id, index, "error", reason=outcome)
-
-    def _outcome(self, ended: Ended, response_file: str) -> Any:
-        """A measured value, "correct", "wrong", or the reason of an error."""
         status = ended.status
-        if status is None:
-            return f"{TOO_LATE} {self.config.timeout:g} s"
-        if status == 1 and not failed_itself(ended.err, response_file):
-            return "wrong"
-        if status != 0:
+        if status == 1 and not failed_itself(ended.err, values["response_file"]):
+            return Check(problem.id, index, "wrong")
+        if status == 0:
+            return self._passed(problem.id, index, ended.out)
+        reason = f"{TOO_LATE} {self.config.timeout:g} s"
+        if status is not None:
             last = one_line(ended.err.rstrip().rpartition("\n")[2])[:200]
             reason = f"ended by signal {-status}" if status < 0 else f"exit code {status}"
-            return f"{reason}: {last}" if last else reason
+            reason += f": {last}" if last else ""
+        return Check(problem.id, index, "error", reason=reason)
+
+    def _passed(self, problem_id: str, index: int, out: str) -> Check:
+        """The check that ended with exit code 0: its value, if the last line has one, else correct."""
         try:
-            line: Any = parsed(ended.out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
+            line: Any = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
         except NotJSON:
             line = None
         except HarnessError as failure:
-            return str(failure)
+            return Check(problem_id, index, "error", reason=str(failure))
         value = line.get("value") if isinstance(line, dict) else None
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return measured(problem_id, index, float(value), self.config.threshold)
         if not self.config.takes_values:
-            return "correct"
+            return Check(problem_id, index, "correct")
         option = "--top" if self.config.threshold is None else "--threshold"
-        return f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
+        reason = f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
+        return Check(problem_id, index, "error", reason=reason)
 
 
 def words_of(command: str) -> list[str]:

@@ -30,14 +30,12 @@ class Recorder:
         return min(set(range(len(pool))) - {outcome.index for outcome in outcomes})
 
 
-def pool_in(folder: Path, correct: dict[str, list[Any]], graded: bool = False) -> Path:
+def pool_in(folder: Path, correct: dict[str, list[Any]]) -> Path:
     """A pool whose responses say what they are: their verdicts, or values."""
     lines = [
         {"problem_id": name, "responses": [f"{name} {i} {each}" for i, each in enumerate(row)]}
         for name, row in correct.items()
     ]
-    if graded:
-        lines = [line | {"correct": list(map(bool, row))} for line, row in zip(lines, correct.values(), strict=True)]
     return write_json_lines(folder / "pool.jsonl", lines)
 
 

@@ -16,22 +16,13 @@ COUNTS = {
 
 
 def printed(**values):
-    return "\n".join(lines({**COUNTS, "random": None, **values}))
+    return "\n".join(lines({**COUNTS, **values}))
 
 
-def test_the_lines_say_what_was_found_what_failed_and_what_is_known_of_random():
+def test_the_lines_say_what_was_found_and_what_failed():
     assert printed() == "1 of 3 problems solved with 4 calls"
     faults = printed(solved=None, calls=1, errors=3, timeouts=2, skipped=1, budget_used_up=True)
     assert faults.startswith("1 call, 3 ended in errors, 2 of them took too long, 1 skipped\nthe budget is used up")
-    assert "solves as many with 7.5 calls, and 0.4 problems with 4 calls" in printed(
-        random={"calls": 7.5, "solved": 0.4}
-    )
-    assert "solves not as many at all" in printed(random={"calls": None, "solved": 0.4})
-    assert "differs from 2 verified outcomes" in printed(random={"differ": 2})
-    bounds = printed(random={"calls_on_solved": 1, "at_least": 1.5, "at_most": 4.5})
-    assert "which took 1 of the 4 calls, it needs at least 1.5 and at most 4.5 on average" in bounds
-    far_apart = printed(random={"calls_on_solved": 1, "at_least": 1.5, "at_most": 4.6})
-    assert far_apart.endswith("\nrandom: not known, since unverified responses have no verdict")
 
 
 def test_errors_have_their_commonest_reason_and_a_way_on():
@@ -48,7 +39,7 @@ def test_unsolved_problems_are_named_those_without_a_further_response_apart():
 
 def test_hits_stand_below_the_picks_that_are_out(capsys):
     hit = {"problem_id": "plates", "index": 81, "call": 3, "value": 6.2}
-    asked({**COUNTS, "random": None, "ask": [{"problem_id": "plates", "index": 52, "response": ""}], "found": [hit]})
+    asked({**COUNTS, "ask": [{"problem_id": "plates", "index": 52, "response": ""}], "found": [hit]})
     picks, hits = capsys.readouterr().out.split("found so far:")
     assert "52" in picks
     assert [line.split() for line in hits.strip().splitlines()[:3:2]] == [

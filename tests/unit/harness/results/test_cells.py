@@ -51,6 +51,7 @@ UNTRUSTED = [
     (first(ranks=[1, True]), "'problems.0.ranks.1': expected a whole number, got True"),
     (first(routes={"-": "2"}), "'problems.0.routes.-': expected a whole number, got '2'"),
     (forged(lambda made: made["labels"].update(trials=4)), "problem 'p0': trials)"),
+    (forged(lambda made: made["labels"].update(trials=0)), "(it has no trials)"),
     *((forged(lambda made, name=name: made["problems"][0].pop(name)), f"(KeyError: '{name}')") for name in NEEDED),
     (first(id="p1"), "(a problem occurs twice)"),
     *((first(**bad), "problem 'p0': n, c or errors)") for bad in ({"n": 0}, {"c": 9}, {"c": -1}, {"errors": 7})),
@@ -60,6 +61,7 @@ UNTRUSTED = [
     (first(routes={"-": 1}), "problem 'p0': routes)"),
     (first(chance=[3, 2]), "problem 'p0': chance)"),
     (first(chance=[-1, 2]), "problem 'p0': chance)"),
+    (first(maj_at_k={"01": 0.1, "2": 0.1, "4": 0.1, "8": 0.1}), "problem 'p0': budgets of maj@k or best-of-k)"),
     (first(maj_at_k={"1": 0.1, "2": 0.2}), "problem 'p0': budgets of maj@k or best-of-k)"),
     (first(best_of_k={"a": {"3": 0.1}}), "problem 'p0': budgets of maj@k or best-of-k)"),
     (first(maj_at_k={"1": 0.2, "2": 0.2, "4": 0.2, "8": 1.2}), "problem 'p0': maj@k or best-of-k)"),
@@ -69,6 +71,10 @@ UNTRUSTED = [
     (first(ranks=[1, 2]), "problem 'p0': orders and ranks)"),
     (subsets(**{"3": [True, True]}), "problem 'p0': budgets)"),
     (subsets(**{"2": [True]}), "problem 'p0': trials)"),
+    (
+        forged(lambda made: made["problems"].append(subset_entry("q", [1, 4]))),
+        "(some problems have ranks, others hits)",
+    ),
 ]
 
 
@@ -131,7 +137,7 @@ def test_a_cell_may_name_the_files_it_was_made_from_which_are_not_published(tmp_
     [path] = keep(tmp_path / "made", made | {"from": "0f3a"})
     assert cells.read(path)["from"] == "0f3a"
     assert path.stem == cells.key_of(made)
-    key, parts = cells.rendered(cells.as_published(cells.read(path)), PROBLEMS)
+    key, parts = cells.rendered(cells.as_published(cells.read(path)))
     assert b"".join(parts) == keep(tmp_path / "plain", made)[0].read_bytes()
     assert key == path.stem
 

@@ -56,7 +56,7 @@ def test_rankings_of_one_given_pool_by_several_seeds_are_more_trials_on_it():
     [group] = groups(*shared)
     outcomes = rows.outcomes(group)
     assert (outcomes.pools, outcomes.ranks.tolist()) == (1, [[1, 3, 2, 2], [2, 6, 2, 2], [4, 4, 2, 2]])
-    assert rows.pools_of(group) == ["given"]
+    assert list(rows.by_pool(group)) == ["given"]
 
 
 def test_unequally_many_rankings_a_pool_are_not_joined():

@@ -8,7 +8,7 @@ from support.refusals import refusal_of
 from support.searches import config_of, pool_in
 
 from harness.system.progress import Progress
-from harness.verifying.asking import ask
+from harness.verifying.loop import ask
 
 F = False
 

@@ -57,7 +57,7 @@ def test_values_decide_by_the_threshold_or_the_largest_are_shown(tmp_path):
     assert [hit["value"] for hit in other["found"]] == [9.0]
     top, _ = calls_of(tmp_path, values, top=2, budget=5, journal=tmp_path / "top.jsonl")
     assert [(hit["problem_id"], hit["value"]) for hit in top["found"]] == [("a", 9.0), ("a", 2.5)]
-    assert top["solved"] is top["random"] is None
+    assert top["solved"] is None
 
 
 def test_an_error_costs_a_call_a_skip_does_not_and_errors_are_checked_again_if_asked(tmp_path):
@@ -69,6 +69,12 @@ def test_an_error_costs_a_call_a_skip_does_not_and_errors_are_checked_again_if_a
     calls_of(tmp_path, outcomes, journal=tmp_path / "b.jsonl")
     assert calls_of(tmp_path, outcomes, journal=tmp_path / "b.jsonl")[1] == []
     assert calls_of(tmp_path, outcomes, journal=tmp_path / "b.jsonl", retry_errors=True)[1] == [("a", 0), ("a", 2)]
+
+
+def test_unsolved_problems_and_the_commonest_error_are_named(tmp_path):
+    value, _ = calls_of(tmp_path, {"a": [F, F], "b": ["error", F, F, F], "c": [T]}, budget=6)
+    assert (value["exhausted"], value["unsolved"]) == (["a"], ["b"])
+    assert (value["errors"], value["commonest_error"]) == (1, "error of b 0")
 
 
 def test_every_outcome_is_in_the_journal_before_the_next_pick_is_made(tmp_path, monkeypatch):
