@@ -9,8 +9,10 @@ A line's problem is looked for in this order, each time by all ids or prompts of
     id          the line's id is the problem's
     prompt      the line's prompt is the problem's raw one
     rendered    ... or the problem as the task asks it: the contents of its chat messages, or that of the last one
+    within      the line's prompt, say a rendered chat, holds the raw prompt, else the last message, of one problem
 
-Before prompts are compared, each run of blanks becomes one blank. A line that fits several problems joins to none.
+Before prompts are compared, each run of blanks becomes one blank. `within` needs at least 20 characters, and a match
+must not cut a number at its ends. A line that fits several problems joins to none (few-shot prompts hold several).
 Duplicates in a data set, with the same prompt and reference, are an exception: the first counts. 83 of the 4,096
 problems of dapo-math are such duplicates.
 """
@@ -21,6 +23,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -269,11 +272,13 @@ def _shown_keys(line: Line) -> str:
 # Joining
 
 
+SHORTEST = 20  # characters of a prompt that is looked for within others
 WAYS = {
     "--ids": "by the table of --ids",
     "id": "by id",
     "prompt": "by prompt",
     "rendered": "by the prompt as the task asks it",
+    "within": "because their prompt holds the task's",
 }
 
 
@@ -358,7 +363,9 @@ class Joiner:
             last += [(content, problem) for content in contents[-1:]]
         self.ids = ids
         self.by_id = {problem.id: problem for _, problem in raw}
-        self._ways = (("prompt", _by_prompt(raw)), ("rendered", _by_prompt(rendered)), ("rendered", _by_prompt(last)))
+        by_raw, by_last = _by_prompt(raw), _by_prompt(last)
+        self._ways = (("prompt", by_raw), ("rendered", _by_prompt(rendered)), ("rendered", by_last))
+        self._within = (_within(by_raw), _within(by_last))
 
     def __call__(self, record: PoolRecord) -> tuple[Problem | None, str]:
         """Return the problem, None where there is none, and the way it was found."""
@@ -367,8 +374,13 @@ class Joiner:
         if known := [name for name in record.ids if name in self.by_id]:
             return self.by_id[known[0]], "id"
         prompts = [_squeezed(prompt) for prompt in record.prompts]
-        fits = ((problems[prompt], way) for way, problems in self._ways for prompt in prompts if prompt in problems)
-        return next(fits, (None, ""))
+        for way, problems in self._ways:
+            if fits := [problems[prompt] for prompt in prompts if prompt in problems]:
+                return fits[0], way
+        for find in self._within:
+            if held := {id(problem): problem for prompt in prompts for problem in find(prompt)}:
+                return (next(iter(held.values())), "within") if len(held) == 1 else (None, "")
+        return None, ""
 
 
 def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> dict[str, Problem | None]:
@@ -379,6 +391,30 @@ def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> dict[str, Problem | None
         if first and repr([first.reference, first.meta]) != repr([problem.reference, problem.meta]):
             known[_squeezed(prompt)] = None
     return known
+
+
+def _within(prompts: Mapping[str, Problem | None]) -> Callable[[str], Iterator[Problem | None]]:
+    """A function that yields the problems whose prompts a longer text holds; of nested prompts only the longer."""
+    starts: dict[str, list[str]] = {}
+    for prompt in sorted(prompts, key=len, reverse=True):
+        if len(prompt) >= SHORTEST:
+            starts.setdefault(prompt[:SHORTEST], []).append(prompt)
+
+    def stands(prompt: str, text: str, start: int) -> bool:
+        after = text[start + len(prompt) : start + len(prompt) + 2]
+        runs_on = prompt[0].isdigit() and re.search(r"\d\.?$", text[max(0, start - 2) : start])
+        return text.startswith(prompt, start) and not (runs_on or (prompt[-1].isdigit() and re.match(r"\.?\d", after)))
+
+    def find(text: str) -> Iterator[Problem | None]:
+        end = 0
+        for start in range(len(text) - SHORTEST + 1 if starts else 0):
+            for prompt in starts.get(text[start : start + SHORTEST], ()):
+                if start + len(prompt) > end and stands(prompt, text, start):
+                    end = start + len(prompt)
+                    yield prompts[prompt]
+                    break
+
+    return find
 
 
 def _squeezed(text: str) -> str:

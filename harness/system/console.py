@@ -129,15 +129,26 @@ def word_table(
     room = width - 2 * len(shown) - 1
     if sum(least[at] for at in shown) > room:
         least = [size if headings[at].right else 1 for at, size in enumerate(least)]
-        cells = [[re.sub(r"(?<=[,/])(?=[^\s,/])", " ", cell) for cell in texts] for texts in cells]
     while sum(widths[at] for at in shown) > room and (wide := [at for at in shown if widths[at] > least[at]]):
         widths[max(wide, key=lambda at: widths[at])] -= 1
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for at in shown:
-        table.add_column(cells[at][0], justify="right" if headings[at].right else "left", width=widths[at])
+        justify: Any = "right" if headings[at].right else "left"
+        table.add_column(cells[at][0], justify=justify, width=widths[at], overflow="fold")
     for place in range(1, len(rows) + 1):
-        table.add_row(*(Text(cells[at][place]) for at in shown), end_section=place - 1 in ends)
+        texts = (Text(_folded(cells[at][place], widths[at])) for at in shown)
+        table.add_row(*texts, end_section=place - 1 in ends)
     return table, shown
+
+
+def _folded(cell: str, width: int) -> str:
+    """The text with its words that are wider than `width` broken behind commas and slashes."""
+    lines = [""]
+    for piece in re.findall(r"\s+|[^\s,/]+[,/]*|[,/]+", cell):
+        if not piece.isspace() and lines[-1] and len(lines[-1].rpartition(" ")[2] + piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def printable(value: str, kept: str = "\n\t") -> str:

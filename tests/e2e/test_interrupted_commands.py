@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 
 import pytest
 from support.paths import TOY
@@ -48,15 +47,3 @@ def test_a_full_disk_is_one_clear_line_and_what_was_finished_is_kept(toy, tmp_pa
         assert "pool: reused for" in outcome.err
     finally:
         subprocess.run(["umount", str(small)], check=True)
-
-
-@pytest.mark.parametrize("module", ["typer.colors", "typer.main", "harness.cli.run_commands", "rich.theme"])
-def test_ctrl_c_while_modules_are_imported_is_no_traceback(module):
-    command = [sys.executable, "-X", "importtime", "-m", "harness", "list"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        assert any(line.rpartition("|")[2].strip() == module for line in process.stderr)
-        process.send_signal(signal.SIGINT)
-        said = [line for line in process.stderr if not line.startswith("import time:")]
-    assert process.returncode == 130
-    assert len("".join(said).split("\n")) <= 2, said

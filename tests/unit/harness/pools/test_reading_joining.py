@@ -1,4 +1,4 @@
-"""Which problem of a task a pool's line answers: by a table, by id, or by prompt."""
+"""Which problem of a task a pool's line answers: by a table, by id, by prompt, or by a prompt inside another."""
 
 import gzip
 
@@ -42,7 +42,7 @@ def test_ids_come_before_prompts_and_raw_prompts_before_rendered_ones():
     assert joined(task, "Solve: p Answer with a number.") == ("p1", "prompt")
     assert joined(task, "Be brief.\nSolve: p Answer with a number.") == ("p2", "rendered")
     assert joined(task, f"Solve: {EGGS} Answer with a number.") == ("p0", "rendered")  # the last message alone
-    assert joined(task, f"I said: {EGGS}") == (None, "")
+    assert joined(task, "nothing of the kind") == (None, "")
     join = Joiner(task, task.problems("test"))
     assert join(PoolRecord("doc-0", ["x"], more_ids=["p1", "p0"]))[0].id == "p1"
     assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=["p", EGGS]))[0].id == "p2"
@@ -98,3 +98,35 @@ def test_each_fault_of_a_table_is_refused_with_its_place(written):
     assert not wrongly_refused(ID_TABLES, read)
     with pytest.raises(HarnessError, match=r"ids .*absent\.csv: no such file"):
         IdTable(written("", "table.csv").with_name("absent.csv"))
+
+
+def test_a_prompt_within_a_rendered_chat_joins():
+    task = Puzzles(EGGS, "4 5 6 10")
+    assert joined(task, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>") == ("p0", "within")
+    assert joined(task, "user Solve: 4 5 6 10 Answer with a number. assistant") == ("p1", "within")  # as it is asked
+    assert joined(task, "user How many eggs are there, then? assistant") == (None, "")
+    assert joined(Puzzles("a" * 19), f"user {'a' * 19} assistant") == (None, "")  # too short to look for
+    assert joined(Puzzles("a" * 20), f"user {'a' * 20} assistant") == ("p0", "within")
+    assert joined(Puzzles("a" * 20), f"user {'a' * 20}") == ("p0", "within")
+
+
+def test_of_prompts_within_each_other_the_longest_counts_and_of_others_none():
+    task = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.", HENS)
+    for text, joins in (
+        (f"user Ada has 3 hens. {EGGS} Say why. assistant", ("p1", "within")),
+        (f"user {EGGS} Say why, and when. assistant", ("p2", "within")),
+        (f"{EGGS} Again: {EGGS}", ("p0", "within")),
+        (f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:", (None, "")),
+    ):
+        assert joined(task, text) == joins, text
+
+
+def test_a_number_that_goes_on_is_another_problem():
+    task = Puzzles("Make 24 from the numbers 1 1 1 1", "12 eggs and 13 hens: which?")
+    for text, joins in (
+        *((f"user Make 24 from the numbers 1 1 1 1{after} assistant", None) for after in ("3", "3.", ".5", "0 and")),
+        ("user Make 24 from the numbers 1 1 1 1. assistant", "p0"),
+        *((f"user {before}12 eggs and 13 hens: which? assistant", None) for before in ("1.", "1")),
+        ("user .12 eggs and 13 hens: which? assistant", "p1"),
+    ):
+        assert joined(task, text)[0] == joins, text
