@@ -16,11 +16,10 @@ from threadpoolctl import ThreadpoolController
 from harness.contracts import LearnsFromOutcomes, Ranker, SubsetSelector
 from harness.errors import HarnessError
 from harness.plugin_system.calls import needs, picked, subset_of
-from harness.plugin_system.registry import RANK_S, named
+from harness.plugin_system.registry import RANK_S, is_own, named
 from harness.records import Floats, Outcome, Pool, Problem
 
-from .column import Column, Out, Question, Todo
-from .part import CACHES, Part
+from .column import CACHES, Column, Out, Part, Todo
 from .responses import responses_of, scores_of, seed_of
 from .store import about, table
 from .vectors import named_failure
@@ -52,18 +51,16 @@ class Orders(Column):
 
     @property
     def verb(self) -> str:  # type: ignore[override]
-        """In progress lines."""
         return f"rank {self.selector.spec}"
 
     @property
     def noun(self) -> str:  # type: ignore[override]
-        """Where they are reused."""
         return f"rankings of {self.selector.spec}"
 
     @property
     def here(self) -> bool:  # type: ignore[override]
         """Where the selector is an object of the caller's session."""
-        return self.selector.is_own
+        return is_own(self.selector.spec)
 
     @property
     def learns(self) -> bool:
@@ -90,20 +87,18 @@ class Orders(Column):
                         if not isinstance(selector, Ranker):
                             picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
                             continue
-                        ranking: Iterable[int] = (
-                            learnt_order(selector, pool, status, self.seed, problem, trial)
-                            if isinstance(selector, LearnsFromOutcomes)
-                            else selector.rank(pool, rng)
-                        )
+                        if isinstance(selector, LearnsFromOutcomes):
+                            ranking: Iterable[int] = learnt_order(selector, pool, status, self.seed, problem, trial)
+                        else:
+                            ranking = selector.rank(pool, rng)
                         picks.append((trial, 0, up_to_correct(ranking, status)))
-                    if not (trial or learns) and is_unused(rng, ranking_rng(self.seed, problem, 0)):
+                    if not (trial or learns) and _is_fresh(rng, ranking_rng(self.seed, problem, 0)):
                         # a ranker that used no random numbers gives the same in every trial
                         picks += [(other, 0, picks[0][2]) for other in range(1, self.trials)]
                         break
             columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=True)) if picks else {}
-            kind = (
-                "order" if isinstance(selector, Ranker) else "subset"
-            )  # n: not of the pool, which a selector may break
+            kind = "order" if isinstance(selector, Ranker) else "subset"
+            # n is not the pool's length, which a selector may break
             out.keep(each, table(columns, {"kind": kind, "n": len(status), "trials": self.trials}))
 
 
@@ -135,14 +130,13 @@ def _load(selector: Part) -> None:
     from harness.scoring import metrics  # noqa: F401
 
     import_libraries(selector.built)
-    with one_thread(selector.spec):
-        pass
+    _threads(selector.spec)
 
 
 # A selector's view of a pool.
 
 
-def pool_of(given: Mapping[str, Any], n: int | None, where: str, centre: bool = True) -> Pool:
+def pool_of(given: Mapping[str, Any], n: int | None, where: str) -> Pool:
     """A problem's first n responses (None: all) as a selector sees them: with answers, without verdicts.
 
     given  kind -> the rows of the columns that the selector reads
@@ -156,7 +150,7 @@ def pool_of(given: Mapping[str, Any], n: int | None, where: str, centre: bool = 
     return checked_pool(
         where,
         texts=responses.texts[:size],
-        embeddings=centred(vectors) if centre else vectors,
+        embeddings=centred(vectors),
         logprobs=responses.logprobs[:size],
         lengths=responses.lengths[:size],
         answers=answers[:size],
@@ -185,8 +179,8 @@ def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
     return np.random.default_rng([seed_of("rank", seed, problem), trial])
 
 
-def is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
-    """Whether the rng is unused: no number was taken from it, and no other rng spawned."""
+def _is_fresh(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
+    """Whether no number was taken from the rng, and no other rng spawned."""
     states = [(each.bit_generator.state, each.bit_generator.seed_seq.n_children_spawned) for each in (rng, fresh)]  # type: ignore[attr-defined]
     return bool(states[0] == states[1])
 
@@ -277,7 +271,6 @@ class Choices(Column):
     n: int | None
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Compute them."""
         from harness.scoring.metrics import best_of_k, budgets, majority_at_k
 
         for each in todo:
@@ -298,7 +291,7 @@ class Choices(Column):
             out.keep(each, table(columns))
 
 
-def entry_of(question: Question, orders: pa.Table, verdicts: pa.Table, choices: pa.Table) -> dict[str, Any]:
+def entry_of(orders: pa.Table, verdicts: pa.Table, choices: pa.Table) -> dict[str, Any]:
     """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget."""
     made, status = about(orders), verdicts["status"].to_pylist()
     n, trials, status = made["n"], made["trials"], status[: made["n"]]

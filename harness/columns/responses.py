@@ -20,8 +20,7 @@ from harness.records import Problem, Responses, SampleRequest
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest, storable
 
-from .column import Column, Out, Question, Todo, paid
-from .part import Part
+from .column import Column, Out, Part, Question, Todo, paid
 from .store import Rows, Store, about, is_part, read, table
 from .vectors import Vectors
 
@@ -98,12 +97,10 @@ class Sampled(Column):
 
     @property
     def name(self) -> str:
-        """Task and model."""
         return f"{self.task}-{self.engine.built.name}"
 
     @property
     def steers(self) -> bool:
-        """Whether the sampler steers decoding itself."""
         return bool(getattr(self.sampler.built, "steers", False))
 
     @property
@@ -116,15 +113,12 @@ class Sampled(Column):
 
     @property
     def most_tokens(self) -> int:  # type: ignore[override]
-        """The length of the longest response."""
         return self.max_tokens
 
     def brings(self, other: Column) -> bool:
-        """Vectors that are this engine's hidden states."""
         return isinstance(other, Vectors) and other.responses == self and bool(other.state)
 
     def rows(self, question: Question, read_from: Sequence[Path]) -> int:
-        """n."""
         return self.n
 
     def request(self, todo: Sequence[Question], **more: Any) -> SampleRequest:
@@ -198,11 +192,9 @@ class Sampled(Column):
         return finished
 
     def spending(self) -> str:
-        """What the pool has cost so far, if its tokens cost money."""
         return self.engine.built.spending() if isinstance(self.engine.built, Charges) else ""
 
     def bill(self) -> str:
-        """What was used for the pool in all, if its tokens cost money."""
         return self.engine.built.bill() if isinstance(self.engine.built, Charges) else ""
 
     def require_most(self, store: Store, questions: Sequence[Question]) -> str:
@@ -274,15 +266,12 @@ class Imported(Column):
 
     @functools.cached_property
     def name(self) -> str:
-        """The file's."""
         return self.joined.path.name.partition(".")[0] or "pool"
 
     def brings(self, other: Column) -> bool:
-        """The file's verdicts."""
         return other.kind == "verdicts" and getattr(other, "given", False)
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Read the file from beginning to end."""
         wanted = {each.problem.id: each for each in todo}
         for record, problem in self.joined:
             if each := wanted.get(problem.id):

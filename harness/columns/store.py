@@ -270,8 +270,6 @@ class Store:
                 found = parsed(mark.read_bytes(), f"store {mark}")
                 if found != {"format": FORMAT}:
                     raise HarnessError(f"store {self.root}: has another format ({found!r:.60}): choose another --store")
-            elif (self.root / "pool").is_dir() or (self.root / "ranking").is_dir():
-                raise HarnessError(f"store {self.root}: an older version made it: choose another --store")
             else:
                 with suppress(HarnessError):
                     write_atomically(mark, json.dumps({"format": FORMAT}).encode())

@@ -15,12 +15,11 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system import calls
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
-from harness.system.json_text import digest, storable
+from harness.system.json_text import storable
 
-from .column import Column, Out, Question, Todo, memo
-from .part import Part
+from .column import Column, Out, Part, Todo, memo
 from .responses import response_rows, responses_of, seed_of
-from .store import about, table
+from .store import table
 
 Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known or not read
 
@@ -146,14 +145,17 @@ def graded(
     distinct = list(dict.fromkeys(every))
     answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
     # A response without a key stands for itself, and is kept in no memo.
-    found = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
+    found = {each: _or_none("verdict_key", task, problem, each, answers[each]) for each in distinct}
     keys: dict[Ended, Any] = {each: each if key is None else key for each, key in found.items()}
     first = {key: each for each, key in reversed(keys.items())}
     verdicts: dict[Any, Verdict] = {}
 
+    def plain(verdict: Verdict) -> list[str]:
+        return [verdict.status, storable(verdict.reason), storable(verdict.route)]
+
     def grade(some: list[Any]) -> list[Any]:
         verdicts.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
-        return [None if verdicts[key].status == "error" else _plain(verdicts[key]) for key in some]
+        return [None if verdicts[key].status == "error" else plain(verdicts[key]) for key in some]
 
     in_order = list(dict.fromkeys(keys.values()))
     shared = [key for key in in_order if isinstance(key, str)]
@@ -163,10 +165,6 @@ def graded(
     if not known:
         grade(shared)
     return [verdicts[keys[each]] for each in every], [answers[each] for each in every]
-
-
-def _plain(verdict: Verdict) -> list[str]:
-    return [verdict.status, storable(verdict.reason), storable(verdict.route)]
 
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
@@ -195,11 +193,13 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     return verdicts
 
 
-def _verdict_key(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
+def _or_none(method: str, task: Any, problem: Problem, response: Ended, *more: Any) -> str | None:
+    """What the task's method says of one response; None if it raises."""
     text, finish = response
     try:
         with contained():
-            return task.verdict_key(problem, text, answer, **calls.keyword(task, "verdict_key", finish))
+            value: str | None = getattr(task, method)(problem, text, *more, **calls.keyword(task, method, finish))
+            return value
     except Exception:
         return None
 
@@ -224,18 +224,9 @@ def answers_of(
     except Exception:
         answers = []
     if len(answers) != len(distinct):
-        answers = [_answer(task, problem, each) for each in distinct]
+        answers = [_or_none("answer", task, problem, each) for each in distinct]
     answer = dict(zip(distinct, answers, strict=True))
     return [answer[each] for each in every]
-
-
-def _answer(task: Task, problem: Problem, response: Ended) -> str | None:
-    text, finish = response
-    try:
-        with contained():
-            return task.answer(problem, text, **calls.keyword(task, "answer", finish))
-    except Exception:
-        return None
 
 
 def runs_answers(task: Any) -> bool:
@@ -319,21 +310,15 @@ class Audits(Column):
         for each in todo:
             responses = responses_of(each.given["responses"])
             every = ended(task, responses.texts, responses.finish)
-            said = {one: self._verdict(task, each.problem, one) for one in dict.fromkeys(every)}
+            said: dict[Ended, Verdict | None] = dict.fromkeys(every)
+            for text, finish in said if hasattr(task, "audit") else ():
+                said[text, finish] = task.audit(each.problem, text, **calls.keyword(task, "audit", finish))
             verdicts = [said[one] for one in every]
             columns = {
                 "status": pa.array([verdict and verdict.status for verdict in verdicts], pa.string()),
                 "reason": pa.array([verdict and storable(verdict.reason) for verdict in verdicts], pa.string()),
             }
             out.keep(each, table(columns))
-
-    @staticmethod
-    def _verdict(task: Any, problem: Problem, response: Ended) -> Verdict | None:
-        if not hasattr(task, "audit"):
-            return None
-        text, finish = response
-        verdict: Verdict | None = task.audit(problem, text, **calls.keyword(task, "audit", finish))
-        return verdict
 
 
 @dataclass(frozen=True)
@@ -381,20 +366,6 @@ class Chance(Column):
 
 def disputes(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
     """For each response "" or who alone calls it correct: "only the first" or "only the second" grader."""
-    said = []
-    for one, other in zip(first, second, strict=True):
-        if other is None or (one == "correct") == (other == "correct"):
-            said.append("")
-        else:
-            said.append("only the first" if one == "correct" else "only the second")
-    return said
-
-
-def conditions_of(rows: pa.Table) -> dict[str, str]:
-    """The conditions under which a problem's verdicts were made."""
-    return dict(about(rows).get("conditions", {}))
-
-
-def problems_hash(questions: Sequence[Question]) -> str:
-    """The hash of what is graded of all problems of a run."""
-    return digest([[question.problem.id, question.graded] for question in questions])
+    alone = {(True, False): "only the first", (False, True): "only the second"}
+    pairs = zip(first, second, strict=True)
+    return ["" if other is None else alone.get((one == "correct", other == "correct"), "") for one, other in pairs]

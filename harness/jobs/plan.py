@@ -12,15 +12,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.columns.column import Column, Question, paid
+from harness.columns.column import Column, Part, Question, forget, paid, registry
 from harness.columns.make import Maker
 from harness.columns.orders import Choices, Orders
-from harness.columns.part import Part, forget, registry
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
 from harness.columns.vectors import OwnVectors, Scores, Vectors
-from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
+from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts
 from harness.contracts import Charges, Engine, Executor, Measured, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
 from harness.plugin_system.calls import needs, require_selector
@@ -129,7 +128,8 @@ class Plan:
         if not isinstance(self.verdicts, Verdicts) or not self.task.chance_gradings:
             return None
         problems = [question.problem for question in self.questions]
-        return Chance(self.verdicts.task, self.responses, self.n, problems_hash(self.questions), problems)
+        among = digest([[question.problem.id, question.graded] for question in self.questions])
+        return Chance(self.verdicts.task, self.responses, self.n, among, problems)
 
     @property
     def common(self) -> list[Column]:

@@ -15,7 +15,7 @@ from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Damaged, about
 from harness.columns.stored import list_problems
 from harness.columns.vectors import Vectors
-from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, disputes, runs_answers
+from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes, runs_answers
 from harness.errors import HarnessError, Lacking
 from harness.plugin_system.component import weights_remark
 from harness.results import cells
@@ -194,7 +194,7 @@ def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:
 def _entry(plan: Plan, question: Question, used: Sequence[Column]) -> dict[str, Any]:
     rows = {column.kind: plan.store.rows(column, question) for column in used}
     verdicts = rows["verdicts"]
-    entry = entry_of(question, rows["orders"], verdicts, rows["choices"])
+    entry = entry_of(rows["orders"], verdicts, rows["choices"])
     disputed = _disputed(verdicts, rows["audits"], entry["n"])[1] if "audits" in rows else None
     result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
@@ -209,7 +209,7 @@ def _conditions(plan: Plan) -> dict[str, list[str]]:
     assert plan.verdicts is not None
     conditions: dict[str, set[str]] = {}
     for question in plan.questions:
-        for name, value in conditions_of(plan.store.rows(plan.verdicts, question)).items():
+        for name, value in about(plan.store.rows(plan.verdicts, question)).get("conditions", {}).items():
             conditions.setdefault(name, set()).add(value)
     return {name: sorted(values) for name, values in sorted(conditions.items())}
 

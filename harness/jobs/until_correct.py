@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from harness.columns.column import Column, Out, Question, Todo
-from harness.columns.part import Part
+from harness.columns.column import Column, Out, Part, Question, Todo
 from harness.columns.responses import Sampled, response_rows
 from harness.columns.store import table
 from harness.columns.verdicts import graded

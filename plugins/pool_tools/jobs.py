@@ -349,7 +349,9 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
         raise HarnessError(f"{fault}; of a --data file say the --split") from fault
     if not questions:
         raise HarnessError(f"pool {pool.key}: none of its problems is task {name!r}'s: say --task")
-    responses = StoredResponses(pool.folder)
+    at = pool.column("responses")
+    assert at is not None
+    responses = StoredResponses(at)
     verdicts = Verdicts(context.task, responses)
     return Plan(context, task, questions, responses, verdicts, None, {}, {})
 

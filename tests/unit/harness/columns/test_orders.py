@@ -103,7 +103,7 @@ class Hangs(InOrder):
         yield from range(len(pool))
 """
 NAMES = [
-    *("InOrder", "Shuffled", "Spawning", "Loose", "Many", "OfEach", "Probable"),
+    *("InOrder", "Shuffled", "Spawning", "Loose", "OfEach", "Probable"),
     *("Sees", "Repeats", "Ends", "Outside", "Named", "Raises", "Hangs"),
 ]
 POOL = {"a": ["r0", "r1", "r2", "r3"], "b": ["s0", "s1", "s2"]}
