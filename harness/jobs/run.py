@@ -73,7 +73,7 @@ def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
         return columns
     for spec in embedders:
         with suppress(HarnessError):  # shown when it is this embedder's turn
-            embedder = plan.context.part("embedder", spec)
+            embedder = plan.part("embedder", spec)
             if embedder.built.state in pool.engine.built.states:
                 columns.append(Vectors(embedder, pool, pool.engine, plan.config.dim, plan.config.seed))
     return columns
@@ -81,10 +81,10 @@ def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
 
 def begin(plan: Plan, columns: Sequence[Column]) -> None:
     """Before the first token: check the grader, show the weights, say the costs, and ask before an hour's work."""
-    progress = plan.context.progress
+    progress = plan.progress
     ready(plan, [*columns, *plan.orders.values()])
-    if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
-        progress.say(weights_remark(every))
+    if plan.all_weights:
+        progress.say(weights_remark(plan.all_weights))
     costs = price.preflight(plan)
     if costs.is_work:
         progress.say(str(costs))
@@ -99,9 +99,9 @@ def ready(plan: Plan, columns: Sequence[Column]) -> None:
         if plan.store.missing(column, plan.questions):  # a store that cannot be written fails now
             plan.store.begin(column)
     grades = plan.verdicts and plan.store.missing(plan.verdicts, plan.questions)
-    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
+    runs = isinstance(plan.verdicts, Verdicts) or runs_answers(plan.task)
     if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
-        plan.context.progress.say(remark)
+        plan.progress.say(remark)
     keep_problems(plan)
 
 
@@ -144,7 +144,7 @@ def _tell_audit(plan: Plan) -> None:
         counts = [_disputed(rows(verdicts, each), rows(audits, each)) for each in plan.questions]
         audited, disputed = (sum(column) for column in zip(*counts, strict=True))
         listed = f"`harness pool audit {plan.responses.key}` lists them"
-        plan.context.progress.say(f"audit: {disputed} of {audited} verdicts disputed; {listed}")
+        plan.progress.say(f"audit: {disputed} of {audited} verdicts disputed; {listed}")
 
 
 def _disputed(verdicts: Any, audits: Any, n: int | None = None) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def score(plan: Plan, orders: Orders) -> Row:
             yield entry
             entries.append(cells.without_orders(entry))
 
-    with plan.context.progress.waiting(f"scoring {orders.selector.spec}"):
+    with plan.progress.waiting(f"scoring {orders.selector.spec}"):
         key = cells.write_entries(folder, about_cell, made())
         return row_of_cell({**about_cell, "problems": entries}, key)
 
@@ -222,7 +222,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     inputs = inputs_of(plan, orders)
     parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]
     plugins = [str(part["dist"]) for part in parts if "dist" in part]
-    weights = [each.to_json() for each in dict.fromkeys(each for stage in plan.weights.values() for each in stage)]
+    weights = [each.to_json() for each in plan.all_weights]
     return {
         "kind": cells.KIND,
         "schema": cells.SCHEMA,
@@ -249,7 +249,7 @@ def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
     if orders.vectors:
         inputs["embedding"] = _described(orders.vectors)
     given = isinstance(verdicts, GivenVerdicts)
-    task = plan.context.task.described if plan.context.task else {"task": None, "grader": plan.task.grader}
+    task = plan.part_of_task.described if plan.part_of_task else {"task": None, "grader": plan.task.grader}
     inputs["verdict"] = {**_described(verdicts), **task, "given": given}
     inputs["ranking"] = _described(orders) | {"n": orders.n}
     if orders.learns:

@@ -336,9 +336,8 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
     if not name:
         raise HarnessError(f"pool {pool.key}: brought its own verdicts, and no --task says how to grade it")
     context = make_context(replace(config, task=name, pool=None, ids=None), progress)
-    assert context.task is not None
-    task: Task = context.task.built
-    by_id, fault = _problems(task, [config.split] if config.split else task.splits)
+    assert context.part_of_task is not None
+    by_id, fault = _problems(context.task, [config.split] if config.split else context.task.splits)
     questions = []
     for problem_id, stored in pool.questions.items():
         problem = by_id.get(problem_id)
@@ -352,8 +351,8 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
     at = pool.column("responses")
     assert at is not None
     responses = StoredResponses(at)
-    verdicts = Verdicts(context.task, responses)
-    return Plan(context, task, questions, responses, verdicts, None, {}, {})
+    verdicts = Verdicts(context.part_of_task, responses)
+    return Plan(**vars(context), questions=questions, responses=responses, verdicts=verdicts)
 
 
 def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:
