@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.contracts import Report
+from harness.contracts import Charges, Report
 from harness.errors import HarnessError
 from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
 from harness.plugin_system.registry import Registry, load_registry
@@ -125,11 +125,6 @@ class Todo:
         """Kind -> the rows of each column that is read; read anew each time, and not kept."""
         return {path.parent.name.partition(".")[0]: read(path) for path in self.paths or ()}
 
-    @property
-    def kept(self) -> Any:
-        """The column's own rows, of which some did not arrive; None if there are none."""
-        return self.partly and read(self.partly)
-
 
 # What of a problem the rows of a kind depend on, beside the files that they are made from: orders on nothing else.
 DEPENDS = {"responses": "asked", "vectors": "asked", "scores": "asked"}
@@ -153,6 +148,7 @@ class Column:
     here       no other process can make it
     together   how many problems it makes best in one call
     most_tokens  the most tokens of one of its rows, by which the time left is estimated; 0: it makes none
+    payer      the engine, if its tokens cost money: what making the column has cost is shown
     """
 
     kind: ClassVar[str]
@@ -166,6 +162,7 @@ class Column:
     here: ClassVar[bool] = False
     together: ClassVar[int] = 1
     most_tokens: ClassVar[int] = 0
+    payer: ClassVar[Charges | None] = None
 
     @property
     def name(self) -> str:
@@ -246,14 +243,6 @@ class Column:
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Make the rows of some problems: call `out.keep` for each, as soon as it is finished."""
         raise NotImplementedError
-
-    def spending(self) -> str:
-        """What making it has cost so far, in few words; "" if nothing is to be shown."""
-        return ""
-
-    def bill(self) -> str:
-        """One line about all that making it cost; "" if it cost nothing."""
-        return ""
 
     def require_most(self, store: Store, questions: Sequence[Question]) -> str:
         """A line about rows that did not arrive, "" if all did; HarnessError if too few are there to go on."""

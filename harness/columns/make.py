@@ -130,11 +130,12 @@ class Maker:
         unit = "responses" if column.by_rows else "problems"
         try:
             with self.progress.stage(column.verb, sum(counts), unit, bool(column.noun), column.most_tokens) as stage:
-                stage.note = column.spending
+                if column.payer:
+                    stage.note = column.payer.spending
                 yield stage, counts
         finally:
             self.store.forget()
-            if line := column.bill():
+            if column.payer and (line := column.payer.bill()):
                 self.progress.say(line)
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
-from harness.contracts import LearnsFromOutcomes, Ranker, SubsetSelector
+from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
 from harness.plugin_system.calls import needs, picked, subset_of
 from harness.plugin_system.registry import RANK_S, is_own, named
@@ -21,7 +20,7 @@ from harness.records import Floats, Outcome, Pool, Problem
 
 from .column import CACHES, Column, Out, Part, Todo
 from .responses import responses_of, scores_of, seed_of
-from .store import about, table
+from .store import table
 from .vectors import named_failure
 
 KNOWN = {"correct": 1.0, "wrong": 0.0}  # the outcomes that a selector may learn from; an error is none
@@ -71,6 +70,8 @@ class Orders(Column):
         """Rank the pools, in one thread, so that sums, and hence orders, are the same in any process."""
         if self.rank_timeout is not None:
             return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout)
+        from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
+
         selector, spec, learns = self.selector.built, self.selector.spec, self.learns
         import_libraries(selector)
         for each in todo:
@@ -85,7 +86,9 @@ class Orders(Column):
                     rng = ranking_rng(self.seed, problem, trial)
                     with named_failure(f"selector {spec!r}", f"{problem.id!r}, trial {trial}"):
                         if not isinstance(selector, Ranker):
-                            picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
+                            ks = budgets(len(pool))
+                            each_rng = zip(ks, rng.spawn(len(ks)), strict=True)
+                            picks += [(trial, k, subset_of(selector, pool, k, own)) for k, own in each_rng]
                             continue
                         if isinstance(selector, LearnsFromOutcomes):
                             ranking: Iterable[int] = learnt_order(selector, pool, status, self.seed, problem, trial)
@@ -219,14 +222,6 @@ def up_to_correct(ranking: Iterable[Any], status: Sequence[str]) -> list[int]:
     raise HarnessError(f"the ranking ended after {len(order)} of {len(status)} responses")
 
 
-def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> dict[int, list[int]]:
-    """k -> the subset that is chosen for that budget, k = 1, 2, 4, ..., n."""
-    from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
-
-    ks = budgets(len(pool))
-    return {k: subset_of(selector, pool, k, own) for k, own in zip(ks, rng.spawn(len(ks)), strict=True)}
-
-
 def pick_after(
     selector: LearnsFromOutcomes, pool: Pool, outcomes: Sequence[Outcome], seed: int, problem: Problem, trial: int = 0
 ) -> int:
@@ -289,26 +284,3 @@ class Choices(Column):
             for name, values in ratings.items():
                 columns[f"best:{name}"] = best_of_k(values[: len(correct)], correct, ks)
             out.keep(each, table(columns))
-
-
-def entry_of(orders: pa.Table, verdicts: pa.Table, choices: pa.Table) -> dict[str, Any]:
-    """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget."""
-    made, status = about(orders), verdicts["status"].to_pylist()
-    n, trials, status = made["n"], made["trials"], status[: made["n"]]
-    entry: dict[str, Any] = {"n": n, "c": status.count("correct"), "errors": status.count("error")}
-    routes = [route for route, one in zip(verdicts["route"].to_pylist()[:n], status, strict=True) if one == "correct"]
-    names = [route.partition(",")[0] or "-" for route in routes]
-    entry["routes"] = {name: names.count(name) for name in sorted(set(names))}
-    columns = choices.to_pydict()
-    ks = [str(k) for k in columns.pop("k")]
-    by_k = {name: {k: round(x, 6) for k, x in zip(ks, values, strict=True)} for name, values in columns.items()}
-    entry |= {"maj_at_k": by_k["maj"]} if "maj" in by_k else {}
-    entry["best_of_k"] = {name.removeprefix("best:"): values for name, values in by_k.items() if name != "maj"}
-    picks = orders.to_pylist() if orders.num_columns else []
-    if made["kind"] == "subset":
-        hits: dict[str, list[bool]] = {k: [False] * trials for k in ks}
-        for pick in picks:
-            hits[str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
-        return entry | {"hits": hits}
-    ordered = [pick["picks"] for pick in picks]
-    return entry | {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}

@@ -134,7 +134,7 @@ class Sampled(Column):
 
     def journals(self, questions: Sequence[Question], out: Out) -> list[Path]:
         """The files in which the engine may keep what was paid for; their folder is there, if it is paid."""
-        if isinstance(self.engine.built, Charges):
+        if self.payer:
             with disk_errors(out.root):
                 paid(out.root, self).mkdir(parents=True, exist_ok=True)
         return [out.paid(question) for question in questions]
@@ -146,7 +146,7 @@ class Sampled(Column):
         """
         out.require_same()
         if filling := [each for each in todo if each.partly]:
-            kept = [responses_of(each.kept) for each in filling]
+            kept = [responses_of(read(each.partly)) for each in filling if each.partly]
             out.report(sum(map(len, kept)))
             self._sampled(filling, out, kept)
         if whole := [each for each in todo if not each.partly]:
@@ -191,11 +191,9 @@ class Sampled(Column):
             keep(j, sampled)
         return finished
 
-    def spending(self) -> str:
-        return self.engine.built.spending() if isinstance(self.engine.built, Charges) else ""
-
-    def bill(self) -> str:
-        return self.engine.built.bill() if isinstance(self.engine.built, Charges) else ""
+    @property
+    def payer(self) -> Charges | None:  # type: ignore[override]
+        return self.engine.built if isinstance(self.engine.built, Charges) else None
 
     def require_most(self, store: Store, questions: Sequence[Question]) -> str:
         """A line about rows that did not arrive; HarnessError if more than 5 % did not, or all of one problem."""

@@ -209,8 +209,7 @@ def keys_of(cell: Mapping[str, Any]) -> dict[str, str | None]:
 
 def stored_problems(root: Path, cell: Mapping[str, Any]) -> dict[str, StoredProblem]:
     """The cell's problems whose responses are in the store, by id, in the cell's order."""
-    folder = pool_keys(root).get(str(key_of(cell, "pool")))
-    if folder is None:
+    if (folder := pool_keys(root).get(str(key_of(cell, "pool")))) is None:
         return {}
     pool = StoredPool(folder)
     by_id = {storable(name): question for name, question in pool.questions.items()}

@@ -115,7 +115,7 @@ class GivenVerdicts(Column):
         return verdict_rows(verdicts, answers, made)
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Where responses are there and their verdicts are not: read the file again."""
+        """Read the file again, where responses are there and their verdicts are not."""
         wanted = {each.problem.id: each for each in todo}
         for record, problem in self.responses.joined:  # type: ignore[attr-defined]
             if each := wanted.get(problem.id):

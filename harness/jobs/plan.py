@@ -6,7 +6,7 @@ Making a plan changes nothing on the disk.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -215,12 +215,16 @@ def make_plan(
         else:
             plan = _sampling_plan(context, wants_vectors)
         plan = _with_orders(plan, selectors)
-        require_libraries(_users(plan))
+        used: dict[str, Any] = {f"executor {config.executor}": plan.executor}  # components with something to make
+        for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
+            if column and plan.store.missing(column, plan.questions):
+                parts = [part for part in vars(column).values() if isinstance(part, Part) and part.kind != "task"]
+                used |= {f"{part.kind} {part.spec}": part.built for part in parts}
+        require_libraries(used)
         pool = plan.responses
         if isinstance(pool, Sampled) and plan.store.missing(pool, plan.questions):
-            # last, since with a server it costs a response
-            remark = pool.engine.built.check([question.chat for question in plan.questions], pool.max_tokens)
-            if remark:
+            chats = [question.chat for question in plan.questions]
+            if remark := pool.engine.built.check(chats, pool.max_tokens):  # last: with a server it costs a response
                 progress.say(remark)
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
@@ -456,53 +460,34 @@ def require_libraries(components: Mapping[str, Any]) -> None:
     extras.require_all({who: getattr(part, "libraries", ()) for who, part in components.items()})
 
 
-def _users(plan: Plan) -> dict[str, Any]:
-    """The components that a run of the plan will use, by names like "engine vllm": those with something to make."""
-    used: dict[str, Any] = {f"executor {plan.config.executor}": plan.executor}
-    for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
-        if column and plan.store.missing(column, plan.questions):
-            parts = [part for part in vars(column).values() if isinstance(part, Part) and part.kind != "task"]
-            used |= {f"{part.kind} {part.spec}": part.built for part in parts}
-    return used
-
-
 def _together(first: HarnessError, context: Context, selectors: Mapping[str, Part]) -> HarnessError:
     """An error that says what else stands in the way of a run whose planning failed; `first` itself if nothing does."""
-    faults = {str(first): first}
-    for check in _checks(context, selectors, str(first)):
-        try:
-            check()
-        except HarnessError as failure:
-            faults.setdefault(str(failure), failure)
-    if len(faults) == 1:
-        return first
-    listed = "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
-    kind = Lacking if all(isinstance(fault, Lacking) for fault in faults.values()) else HarnessError
-    return kind(f"{len(faults)} things stand in the way: {listed}")
-
-
-def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iterator[Callable[[], Any]]:
-    """What to try, each raising HarnessError if it is lacking; weights that `known` names are not named again."""
     config, task = context.config, context.task if context.config.task else None
     embedder = context.part("embedder", config.embedder).built if config.embedder else None
     runs_model = not config.pool or bool(config.model) or bool(getattr(embedder, "state", None))
     engine = context.engine.built if task and runs_model else None
     components: dict[str, Any] = {f"selector {spec}": part.built for spec, part in selectors.items()}
     components |= {f"embedder {config.embedder}": embedder, f"engine {config.engine}": engine}
-    yield lambda: require_libraries(components)
     weights = weights_of(filter(None, (engine, embedder, None if config.pool else task)))
-    yield lambda: require_weights([each for each in weights if str(each) not in known])
+    weights = [each for each in weights if str(each) not in str(first)]  # named once
+    checks: list[Callable[[], Any]] = [lambda: require_libraries(components), lambda: require_weights(weights)]
     if engine and not hasattr(engine, "weights"):
-        yield engine.identity
+        checks.append(engine.identity)
     if task:
-        split = config.split or task.default_split("")[0]
-        yield lambda: list(task.problems(split))
-    if task and not config.pool and not hasattr(task, "weights"):
-        yield lambda: _check_grader(task, config.unsafe_exec)
-
-
-def _check_grader(task: Task, unsafe_exec: bool) -> None:
+        checks.append(lambda: list(task.problems(config.split or task.default_split("")[0])))
+    faults, grades = {str(first): first}, task and not config.pool and not hasattr(task, "weights")
+    for check in checks:
+        try:
+            check()
+        except HarnessError as failure:
+            faults.setdefault(str(failure), failure)
     try:
-        task.check(unsafe_exec=unsafe_exec)
+        if task and grades:
+            task.check(unsafe_exec=config.unsafe_exec)
     except HarnessError as failure:
-        raise Lacking(str(failure)) from failure
+        faults.setdefault(str(failure), Lacking(str(failure)))
+    if len(faults) == 1:
+        return first
+    listed = "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
+    kind = Lacking if all(isinstance(fault, Lacking) for fault in faults.values()) else HarnessError
+    return kind(f"{len(faults)} things stand in the way: {listed}")

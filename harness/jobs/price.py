@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.columns.column import Column, Question
 from harness.columns.responses import Sampled, responses_of
@@ -70,27 +70,12 @@ def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str
         raise NotBegun(f"{who}: not begun, since it takes {outlook}: add --yes to begin it unasked; {shorter}")
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What a run still has to make: clauses for people, the time, and an upper bound of what the store will take."""
+class Costs(NamedTuple):
+    """What a run still has to make, as a line for people, and how long it takes."""
 
-    clauses: Sequence[str]
+    line: str
     outlook: Outlook
-    store_bytes: int
-    free_bytes: int
     is_work: bool
-
-    def __str__(self) -> str:
-        size = f"up to {_size(self.store_bytes)} in the store ({_size(self.free_bytes)} free)"
-        return "to do: " + ", ".join([*self.clauses, *([size] if self.store_bytes else [])])
-
-    @property
-    def warning(self) -> str:
-        """What may go wrong; "" if nothing is foreseen."""
-        if self.store_bytes <= self.free_bytes:
-            return ""
-        kept, free = _size(self.store_bytes), _size(self.free_bytes)
-        return f"the disk may fill up: up to {kept} are to be kept, {free} are free"
 
 
 def preflight(plan: Plan) -> Costs:
@@ -100,18 +85,19 @@ def preflight(plan: Plan) -> Costs:
     """
     cells, total = len(plan.orders), len(plan.questions)
     parts: list[tuple[str, str, Outlook]] = []  # what is to do, its verb, and how long it takes
-    counts, tokens = _to_sample(plan)
-    if counts and isinstance(plan.responses, Sampled):
-        engine, responses = plan.responses.engine.built, sum(counts.values())
-        clause = f"{responses:,} responses to sample (at most {tokens:,} tokens)"
+    tokens, pool = 0, plan.responses
+    if isinstance(pool, Sampled) and (missing := plan.store.missing(pool, plan.questions)):
+        there = [plan.store.path(pool, question) for question in missing]  # some rows of a problem may be there
+        lacking = [pool.n - (count_rows(path) if path else 0) for path in there]
+        tokens, engine = sum(lacking) * pool.max_tokens, pool.engine.built
+        clause = f"{sum(lacking):,} responses to sample (at most {tokens:,} tokens)"
         if isinstance(engine, Charges):
-            prompts = [question.chat for question in counts]
-            cost = engine.quote(prompts, list(counts.values()), plan.responses.max_tokens)
+            cost = engine.quote([question.chat for question in missing], lacking, pool.max_tokens)
             clause += f", {cost}" if cost else ""
-        parts.append((clause, "sampling", sampling(plan, list(counts), responses)))
+        parts.append((clause, "sampling", sampling(plan, missing, sum(lacking))))
     if counts := _lacking(plan, plan.verdicts):
-        measures, seconds = isinstance(plan.task, Measured) and isinstance(plan.verdicts, Verdicts), None
-        if measures:
+        seconds = None
+        if isinstance(plan.task, Measured) and isinstance(plan.verdicts, Verdicts):
             seconds = plan.task.seconds([(question.problem, count) for question, count in counts.items()])
         parts.append((f"{sum(counts.values()):,} responses to grade", "verifying", Outlook(seconds or 0)))
     outlook, count = encoding(plan)
@@ -119,31 +105,20 @@ def preflight(plan: Plan) -> Costs:
         parts.append((f"{count:,} responses to embed", "embedding", outlook))
     if count := scoring(plan).responses:
         parts.append((f"{count:,} responses to score", "", Outlook(0, count)))
-    folder = next(each for each in (plan.store.root.absolute(), *plan.store.root.absolute().parents) if each.exists())
-    vectors = sum(_lacking(plan, plan.vectors).values()) * plan.config.dim * 4
-    clauses = [clause + (f", {verb} takes {time}" if time.seconds else "") for clause, verb, time in parts]
-    return Costs(
-        clauses=[f"{cells} cell{'s' * (cells != 1)}, {total:,} problems", *clauses],
-        outlook=sum((outlook for *_, outlook in parts), Outlook()),
-        store_bytes=tokens * BYTES_A_TOKEN + vectors,
-        free_bytes=shutil.disk_usage(folder).free,
-        is_work=bool(parts),
-    )
+    clauses = [f"{cells} cell{'s' * (cells != 1)}, {total:,} problems"]
+    clauses += [clause + (f", {verb} takes {time}" if time.seconds else "") for clause, verb, time in parts]
+    size = tokens * BYTES_A_TOKEN + sum(_lacking(plan, plan.vectors).values()) * plan.config.dim * 4
+    if size:  # at most
+        root = plan.store.root.absolute()
+        free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+        clauses.append(f"up to {_size(size)} in the store ({_size(free)} free)")
+    return Costs("to do: " + ", ".join(clauses), sum((time for *_, time in parts), Outlook()), bool(parts))
 
 
 def _lacking(plan: Plan, column: Column | None) -> dict[Question, int]:
     """The problems for which the store lacks a column's rows, with the number of their responses."""
     missing = plan.store.missing(column, plan.questions) if column else []
     return {question: count for question in missing if (count := plan.rows(question))}
-
-
-def _to_sample(plan: Plan) -> tuple[dict[Question, int], int]:
-    """How many responses of each problem are to be sampled, and how many tokens these may have."""
-    if not isinstance(pool := plan.responses, Sampled):
-        return {}, 0
-    paths = {question: plan.store.path(pool, question) for question in plan.store.missing(pool, plan.questions)}
-    counts = {question: pool.n - (count_rows(path) if path else 0) for question, path in paths.items()}
-    return counts, sum(counts.values()) * pool.max_tokens
 
 
 def sampling(plan: Plan, questions: Sequence[Question], responses: int) -> Outlook:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from harness.columns.column import Column, Question
 from harness.columns.make import preview
-from harness.columns.orders import Orders, entry_of
+from harness.columns.orders import Orders
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Damaged, about
 from harness.columns.stored import list_problems
@@ -49,7 +49,13 @@ def run(
     rows, failures = [], {}
     with plan.store.used():
         maker, columns = plan.maker, [*also(plan, embedders), *plan.common]
-        begin(plan, columns)
+        ready(plan, [*columns, *plan.orders.values()])
+        if plan.all_weights:
+            progress.say(weights_remark(plan.all_weights))
+        costs = price.preflight(plan)
+        if costs.is_work:
+            progress.say(costs.line)
+        price.require_consent("run", costs.outlook, progress, price.SHORTER)
         maker.make(columns, plan.questions, lambda: _tell_audit(plan))
         for spec, orders in plan.orders.items():
             try:
@@ -58,8 +64,10 @@ def run(
                 raise
             except HarnessError as failure:
                 failures[spec] = str(failure)
+                problems = [{"id": storable(question.problem.id)} for question in plan.questions]
                 with suppress(HarnessError):
-                    keep_failure(plan, orders, str(failure))
+                    cell = _about(plan, orders) | {"problems": problems, "failed": str(failure)}
+                    cells.write(plan.store.root / "cells", cell)
             else:
                 rows.append(row)
                 scored(row)
@@ -77,20 +85,6 @@ def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
             if embedder.built.state in pool.engine.built.states:
                 columns.append(Vectors(embedder, pool, pool.engine, plan.config.dim, plan.config.seed))
     return columns
-
-
-def begin(plan: Plan, columns: Sequence[Column]) -> None:
-    """Before the first token: check the grader, show the weights, say the costs, and ask before an hour's work."""
-    progress = plan.progress
-    ready(plan, [*columns, *plan.orders.values()])
-    if plan.all_weights:
-        progress.say(weights_remark(plan.all_weights))
-    costs = price.preflight(plan)
-    if costs.is_work:
-        progress.say(str(costs))
-    if costs.warning:
-        progress.say(costs.warning)
-    price.require_consent("run", costs.outlook, progress, price.SHORTER)
 
 
 def ready(plan: Plan, columns: Sequence[Column]) -> None:
@@ -127,7 +121,7 @@ def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = N
             plan = make_plan(config, progress)
     except Lacking as failure:
         return price.unplanned_rows(make_context(config, progress), failure)
-    progress.say(str(price.preflight(plan)))
+    progress.say(price.preflight(plan).line)
     wanted = [plan.vectors, plan.scores, plan.verdicts, *plan.orders.values()]
     shown = set() if shown is None else shown
     rows = preview([column for column in wanted if column], plan.questions, plan.store, shown)
@@ -171,12 +165,16 @@ def score(plan: Plan, orders: Orders) -> Row:
             kept = cells.read(path)
             if kept.get("from") == about_cell["from"] and "failed" not in kept:
                 return row_of_cell(kept, key)
-    about_cell["conditions"] = _conditions(plan)
+    conditions: dict[str, set[str]] = {}  # under which the verdicts were made, such as the sandbox's tier
+    for question in plan.questions:
+        for name, value in about(plan.store.rows(orders.verdicts, question)).get("conditions", {}).items():
+            conditions.setdefault(name, set()).add(value)
+    about_cell["conditions"] = {name: sorted(values) for name, values in sorted(conditions.items())}
     entries: list[dict[str, Any]] = []
 
     def made() -> Iterator[dict[str, Any]]:
         for question in plan.questions:
-            entry = _entry(plan, question, used)
+            entry = _entry(question, {column.kind: plan.store.rows(column, question) for column in used})
             yield entry
             entries.append(cells.without_orders(entry))
 
@@ -185,33 +183,38 @@ def score(plan: Plan, orders: Orders) -> Row:
         return row_of_cell({**about_cell, "problems": entries}, key)
 
 
-def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:
-    """Write a cell that says why a selector has no row."""
-    problems = [{"id": storable(question.problem.id)} for question in plan.questions]
-    cells.write(plan.store.root / "cells", _about(plan, orders) | {"problems": problems, "failed": reason})
+def _entry(question: Question, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget.
 
-
-def _entry(plan: Plan, question: Question, used: Sequence[Column]) -> dict[str, Any]:
-    rows = {column.kind: plan.store.rows(column, question) for column in used}
-    verdicts = rows["verdicts"]
-    entry = entry_of(rows["orders"], verdicts, rows["choices"])
-    disputed = _disputed(verdicts, rows["audits"], entry["n"])[1] if "audits" in rows else None
-    result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
+    rows  kind -> the rows of its columns
+    """
+    orders, verdicts, columns = rows["orders"], rows["verdicts"], rows["choices"].to_pydict()
+    made = about(orders)
+    n, trials, status = made["n"], made["trials"], verdicts["status"].to_pylist()[: made["n"]]
+    disputed = _disputed(verdicts, rows["audits"], n)[1] if "audits" in rows else None
+    entry: dict[str, Any] = {"id": storable(question.problem.id), "disputed": disputed, "n": n}
+    entry |= {"c": status.count("correct"), "errors": status.count("error")}
+    routes = [route for route, one in zip(verdicts["route"].to_pylist()[:n], status, strict=True) if one == "correct"]
+    names = [route.partition(",")[0] or "-" for route in routes]
+    entry["routes"] = {name: names.count(name) for name in sorted(set(names))}
+    ks = [str(k) for k in columns.pop("k")]
+    by_k = {name: {k: round(x, 6) for k, x in zip(ks, values, strict=True)} for name, values in columns.items()}
+    if "maj" in by_k:
+        entry["maj_at_k"] = by_k.pop("maj")
+    entry["best_of_k"] = {name.removeprefix("best:"): values for name, values in by_k.items()}
+    picks = orders.to_pylist() if orders.num_columns else []
+    if made["kind"] == "subset":
+        entry["hits"] = {k: [False] * trials for k in ks}
+        for pick in picks:
+            entry["hits"][str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
+    else:
+        ordered = [pick["picks"] for pick in picks]
+        entry |= {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
-        result["answering"] = [len(verdicts), round(cpu_s, 3)]
+        entry["answering"] = [len(verdicts), round(cpu_s, 3)]
     if "chance" in rows:
-        result["chance"] = about(rows["chance"])
-    return result
-
-
-def _conditions(plan: Plan) -> dict[str, list[str]]:
-    """The conditions under which the verdicts were made (the sandbox's tier), with all values that occur."""
-    assert plan.verdicts is not None
-    conditions: dict[str, set[str]] = {}
-    for question in plan.questions:
-        for name, value in about(plan.store.rows(plan.verdicts, question)).get("conditions", {}).items():
-            conditions.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in sorted(conditions.items())}
+        entry["chance"] = about(rows["chance"])
+    return entry
 
 
 def _about(plan: Plan, orders: Orders) -> Cell:
@@ -219,7 +222,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     shown = plan.vectors.shown if plan.vectors and orders.vectors else "none"
     spec = orders.selector.spec
     made = {"embedder": shown, "selector": spec, "trials": orders.trials, "seed": orders.seed}
-    inputs = inputs_of(plan, orders)
+    inputs = _inputs(plan, orders)
     parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]
     plugins = [str(part["dist"]) for part in parts if "dist" in part]
     weights = [each.to_json() for each in plan.all_weights]
@@ -235,7 +238,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     }
 
 
-def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
+def _inputs(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
     """What a cell says of the columns that it was made from."""
     pool, verdicts, config = plan.responses, orders.verdicts, plan.config
     inputs: dict[str, dict[str, Any]] = {"pool": _described(pool)}
@@ -261,8 +264,7 @@ def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
 
 def _described(column: Column) -> dict[str, Any]:
     """A column's key and fields; of the columns that it reads the keys."""
-    read = {name for name, value in vars(column).items() if isinstance(value, Column)}
-    own = {name: value for name, value in column.described.items() if name not in {"kind", "version", *read}}
+    own = {name: value for name, value in column.settings.items() if name not in ("kind", "version")}
     return {"key": column.key, **own, **{CALLED[each.kind]: each.key for each in column.reads}}
 
 
