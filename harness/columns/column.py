@@ -153,7 +153,7 @@ class Column:
 
     kind: ClassVar[str]
     verb: ClassVar[str]
-    noun: ClassVar[str]
+    noun: ClassVar[str] = ""
     version: ClassVar[int] = 1
     is_costly: ClassVar[bool] = False
     by_rows: ClassVar[bool] = False

@@ -136,9 +136,6 @@ def _load(selector: Part) -> None:
     _threads(selector.spec)
 
 
-# A selector's view of a pool.
-
-
 def pool_of(given: Mapping[str, Any], n: int | None, where: str) -> Pool:
     """A problem's first n responses (None: all) as a selector sees them: with answers, without verdicts.
 
@@ -172,9 +169,6 @@ def checked_pool(where: str, **columns: Any) -> Pool:
 def centred(vectors: Floats) -> Floats:
     """Vectors (n, d) float32 minus their mean over the n responses (computed in float64)."""
     return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors
-
-
-# Ranking.
 
 
 def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
@@ -243,9 +237,6 @@ def learnt_order(
         outcomes.append(Outcome(index, KNOWN.get(status[index])))
 
 
-# One answer.
-
-
 @dataclass(frozen=True)
 class Choices(Column):
     """What one answer chosen from k of a pool's responses is worth: maj@k, and best-of-k by each score.
@@ -256,7 +247,6 @@ class Choices(Column):
 
     kind: ClassVar[str] = "choices"
     verb: ClassVar[str] = "choose one"
-    noun: ClassVar[str] = ""
 
     name: ClassVar[str] = "by-k"
 

@@ -35,9 +35,6 @@ def seed_of(purpose: str, seed: int, problem: Problem) -> int:
     return int(digest([purpose, seed, problem.id], 16), 16)
 
 
-# Rows of responses.
-
-
 def response_rows(responses: Responses) -> pa.Table:
     """The rows of one problem's responses."""
     ids = responses.token_ids if responses.token_ids is not None else [None] * len(responses)
@@ -71,9 +68,6 @@ def scores_of(rows: pa.Table) -> dict[str, Any]:
     """The scores among a table's columns: name -> (n,) float64, NaN where unknown."""
     names = [name for name in rows.column_names if name.startswith(SCORE)]
     return {name.removeprefix(SCORE): rows[name].to_numpy() for name in names}
-
-
-# Sampled.
 
 
 @dataclass(frozen=True)
@@ -236,9 +230,6 @@ def filled(kept: Responses, arrived: Responses) -> Responses:
     )
 
 
-# Imported.
-
-
 @dataclass(frozen=True)
 class Imported(Column):
     """Responses of a pool made elsewhere, which may bring verdicts.
@@ -251,7 +242,6 @@ class Imported(Column):
 
     kind: ClassVar[str] = "responses"
     verb: ClassVar[str] = "import"
-    noun: ClassVar[str] = ""
     is_costly: ClassVar[bool] = True
     reports: ClassVar[bool] = True
     here: ClassVar[bool] = True  # the file need not be on other machines,

@@ -125,7 +125,6 @@ class StoredResponses(Column):
 
     kind: ClassVar[str] = "responses"
     verb: ClassVar[str] = "sample"
-    noun: ClassVar[str] = ""
     is_costly: ClassVar[bool] = True
 
     at: Path  # their folder

@@ -26,9 +26,6 @@ Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "leng
 CHANCE_RESPONSES = 256  # graded per problem against other problems' references, at most
 
 
-# Rows of verdicts.
-
-
 def verdict_rows(verdicts: Sequence[Verdict], answers: Sequence[str | None], made: Any) -> pa.Table:
     """The rows of verdicts and canonical answers. `made`: under which conditions, and what the answers cost."""
     columns = {
@@ -44,9 +41,6 @@ def verdicts_of(rows: pa.Table) -> list[Verdict]:
     """The verdicts of such rows."""
     columns = [rows[name].to_pylist() for name in ("status", "reason", "route")]
     return [Verdict(*each) for each in zip(*columns, strict=True)]
-
-
-# Grading.
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,9 @@ class Verdicts(Column):
                 verdicts = _measured(task, each.problem, responses, out)
                 answers = answers_of(task, each.problem, responses.texts, responses.finish)
             else:
-                known = memo(out.root, "graded", _shared(self.task), each.problem)
+                # parameters of a task may change its answers alone
+                shared = self.task.described | ({"task": task.verdicts_as} if task.verdicts_as else {})
+                known = memo(out.root, "graded", shared, each.problem)
                 verdicts, answers = graded(task, each.problem, responses.texts, responses.finish, known)
             made: dict[str, Any] = {"conditions": dict(task.conditions())}
             if runs_answers(task):
@@ -122,12 +118,6 @@ class GivenVerdicts(Column):
                 out.keep(each, self.of_record(each.problem, record, out))
 
 
-def _shared(task: Part) -> Any:
-    """What verdicts that all pools share depend on; parameters of a task may change its answers alone."""
-    name = task.built.verdicts_as
-    return task.described | ({"task": name} if name else {})
-
-
 def graded(
     task: Task,
     problem: Problem,
@@ -150,12 +140,11 @@ def graded(
     first = {key: each for each, key in reversed(keys.items())}
     verdicts: dict[Any, Verdict] = {}
 
-    def plain(verdict: Verdict) -> list[str]:
-        return [verdict.status, storable(verdict.reason), storable(verdict.route)]
-
     def grade(some: list[Any]) -> list[Any]:
-        verdicts.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
-        return [None if verdicts[key].status == "error" else plain(verdicts[key]) for key in some]
+        made = _verdicts(task, problem, [first[key] for key in some])
+        verdicts.update(zip(some, made, strict=True))
+        plain = [[verdict.status, storable(verdict.reason), storable(verdict.route)] for verdict in made]
+        return [None if each[0] == "error" else each for each in plain]
 
     in_order = list(dict.fromkeys(keys.values()))
     shared = [key for key in in_order if isinstance(key, str)]
@@ -202,9 +191,6 @@ def _or_none(method: str, task: Any, problem: Problem, response: Ended, *more: A
             return value
     except Exception:
         return None
-
-
-# Answers.
 
 
 def answers_of(
@@ -263,9 +249,6 @@ def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) 
     return [ran[f"{finish}\0{text}"].answer for text, finish in every], sum(each.cpu_s for each in ran.values())
 
 
-# Measurements.
-
-
 def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> list[Verdict]:
     """The verdicts by measurements, which are kept under the measurer's identity: no threshold measures again."""
     measurer = task.measurer()
@@ -288,9 +271,6 @@ def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> li
         except Exception as failure:
             verdicts.append(error(f"{type(failure).__name__}: {failure}"))
     return verdicts
-
-
-# A second grader, and the chance level.
 
 
 @dataclass(frozen=True)
@@ -335,7 +315,6 @@ class Chance(Column):
 
     kind: ClassVar[str] = "chance"
     verb: ClassVar[str] = "chance"
-    noun: ClassVar[str] = ""
 
     task: Part
     responses: Column
@@ -349,19 +328,16 @@ class Chance(Column):
         for each in todo:
             responses = responses_of(each.given["responses"])
             responses = responses.first(min(self.n or len(responses), CHANCE_RESPONSES))
-            others, hits = self._others(task, each.problem, len(responses)), 0
+            # problems against whose references its m responses are graded
+            own, m, others, hits = repr(each.problem.reference), len(responses), list[Problem](), 0
+            if eligible := [other for other in self.problems if repr(other.reference) != own]:
+                rng = np.random.default_rng(seed_of("chance", 0, each.problem))
+                k = min(len(eligible), max(1, task.chance_gradings // max(1, m)))
+                others = [eligible[place] for place in rng.choice(len(eligible), k, replace=False)]
             for other in others:
                 verdicts, _ = graded(task, other, responses.texts, responses.finish)
                 hits += sum(verdict.status == "correct" for verdict in verdicts)
-            out.keep(each, table({}, [hits, len(responses) * len(others)]))
-
-    def _others(self, task: Task, problem: Problem, m: int) -> list[Problem]:
-        """The problems against whose references a problem's m responses are graded; [] if no reference differs."""
-        own = repr(problem.reference)
-        eligible = [other for other in self.problems if repr(other.reference) != own]
-        rng = np.random.default_rng(seed_of("chance", 0, problem))
-        k = min(len(eligible), max(1, task.chance_gradings // max(1, m)))
-        return [eligible[place] for place in rng.choice(len(eligible), k, replace=False)] if eligible else []
+            out.keep(each, table({}, [hits, m * len(others)]))
 
 
 def disputes(first: Sequence[str], second: Sequence[str | None]) -> list[str]:

@@ -179,8 +179,6 @@ class SelectConfig(Sources):
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})
 
 
-# Values from outside.
-
 BESIDE = {"preset": str | None, "track": Sequence[str]}  # options of `harness run` that are no fields of its config
 
 

@@ -157,9 +157,6 @@ class Plan(Context):
         return int(question.problem.meta.get("responses", 0))
 
 
-# Problems.
-
-
 def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
     """The prompt of a problem: a chat, or plain text to continue if the model has no chat template."""
     if getattr(engine, "chats", True):
@@ -192,9 +189,6 @@ def only(path: Path | None, items: Sequence[T], id_of: Callable[[T], str], where
             "give the --task, --data and --split that they are from"
         )
     return [item for item in items if id_of(item) in ids]
-
-
-# Plans.
 
 
 def make_plan(
@@ -425,9 +419,6 @@ def _with_orders(plan: Plan, selectors: Mapping[str, Part]) -> Plan:
             rank_timeout=config.rank_timeout,
         )
     return replace(plan, scores=scores, weights=weights, orders=orders)
-
-
-# What must be there: licences, weights, libraries, money.
 
 
 def charge(context: Context, pool: Sampled) -> None:

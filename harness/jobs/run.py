@@ -13,7 +13,7 @@ from harness.columns.make import preview
 from harness.columns.orders import Orders
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Damaged, about
-from harness.columns.stored import list_problems
+from harness.columns.stored import STAGES, list_problems
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes, runs_answers
 from harness.errors import HarnessError, Lacking
@@ -147,9 +147,6 @@ def _disputed(verdicts: Any, audits: Any, n: int | None = None) -> tuple[int, in
     return sum(status is not None for status in second[:n]), sum(map(bool, disputes(first, second)[:n]))
 
 
-# Scoring.
-
-
 def score(plan: Plan, orders: Orders) -> Row:
     """The row of a selector. Its cell, STORE/cells/KEY.json, is written unless it is there, made from these files."""
     about_cell, folder = _about(plan, orders), plan.store.root / "cells"
@@ -268,4 +265,4 @@ def _described(column: Column) -> dict[str, Any]:
     return {"key": column.key, **own, **{CALLED[each.kind]: each.key for each in column.reads}}
 
 
-CALLED = {"responses": "pool", "vectors": "embedding", "verdicts": "verdict", "scores": "score"}  # in cells
+CALLED = {kind: stage for stage, kind in STAGES.items()}  # in cells

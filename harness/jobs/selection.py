@@ -133,7 +133,15 @@ class Opened:
         )
         self.candidates = [Candidates(problem, responses, known.get(problem.id, ())) for problem, responses in problems]
         for each in self.candidates:
-            _check_size(request, each)
+            n, verified, k = len(each.responses), len(each.verified), request.at_least
+            who = f"{request.command}: problem {each.problem.id!r}"
+            if n and verified == n:
+                raise HarnessError(f"{who}: all {n} responses are verified, none is left")
+            if k > n - verified:
+                left = f" left, since {verified} of {n} are verified" if verified else ""
+                raise HarnessError(
+                    f"{who} has {n - verified} response{'s' * (n - verified != 1)}{left}: -k {k} is more"
+                )
             if "logprobs" in self.needs and np.isnan(each.responses.logprobs).any():
                 raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
         self._scores, self._vectors, self._answers = self._score(), self._embed(), self._answer()
@@ -297,16 +305,6 @@ class Opened:
 Reader: TypeAlias = Callable[[Candidates], Any]  # what gives a problem's vectors, scores or answers
 
 
-def _check_size(request: SelectConfig, candidates: Candidates) -> None:
-    n, verified, k = len(candidates.responses), len(candidates.verified), request.at_least
-    who = f"{request.command}: problem {candidates.problem.id!r}"
-    if n and verified == n:
-        raise HarnessError(f"{who}: all {n} responses are verified, none is left")
-    if k > n - verified:
-        left = f" left, since {verified} of {n} are verified" if verified else ""
-        raise HarnessError(f"{who} has {n - verified} response{'s' * (n - verified != 1)}{left}: -k {k} is more")
-
-
 def _numbers(given: Any, each: Candidates) -> dict[str, Floats]:
     """Scores that the caller holds, n numbers or n by name, as arrays (n,) by name."""
     named = given if given is None or isinstance(given, Mapping) else {"score": given}
@@ -316,9 +314,6 @@ def _numbers(given: Any, each: Candidates) -> dict[str, Floats]:
     }
     scores = scores_in(columns, len(each.responses), f"select: problem {each.problem.id!r}")
     return {name: np.array(column, np.float64) for name, column in scores.items()}
-
-
-# Selecting.
 
 
 @contextmanager
