@@ -24,17 +24,8 @@ class Fill(partial[None]):
     folder, plugin_files   what every machine must see
     """
 
-    @property
-    def folder(self) -> Path:
-        """The pool's folder."""
-        out: Out = self.keywords["out"]
-        return out.root / out.column.pool.pool_name
-
-    @property
-    def plugin_files(self) -> Sequence[Path]:
-        """The files of plugins that are needed."""
-        values = vars(self.keywords["out"].column).values()
-        return next((value.plugins for value in values if isinstance(value, Part)), ())
+    folder: Path
+    plugin_files: Sequence[Path]
 
 
 def in_order(columns: Iterable[Column]) -> list[Column]:
@@ -87,6 +78,9 @@ class Maker:
                             reports = own and column.reports
                             out = Out(self.store.root, column, wanted, column.folder)
                             fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
+                            parts = [value for value in vars(column).values() if isinstance(value, Part)]
+                            fill.folder = self.store.folder(column).parent
+                            fill.plugin_files = parts[0].plugins if parts else ()
                             done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
                             for count, _ in zip(counts, done, strict=True):
                                 stage.advance(0 if reports else count)

@@ -64,7 +64,7 @@ def run(
 
 
 def _shown(config: RunConfig, progress: Progress) -> list[Point]:
-    """The runs of the config's grid; a line says how many cells they make together, since each run names its own."""
+    """The runs of the config's grid, after a line that says how many cells they make together."""
     runs = list(points(config, progress))
     if len(runs) > 1:
         cells = [len(point.config.selectors) for point in runs]

@@ -208,7 +208,11 @@ def make_plan(
             plan = _imported_plan(context, wants_vectors, with_verdicts)
         else:
             plan = _sampling_plan(context, wants_vectors)
-        plan = _with_orders(plan, selectors)
+        if config.scorer:
+            scorer = context.part("scorer", config.scorer)
+            weights = {**plan.weights, "score": weights_of([scorer.built])}
+            plan = replace(plan, scores=Scores(scorer, plan.responses), weights=weights)
+        plan = replace(plan, orders={spec: _orders(plan, part) for spec, part in selectors.items() if plan.verdicts})
         used: dict[str, Any] = {f"executor {config.executor}": plan.executor}  # components with something to make
         for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
             if column and plan.store.missing(column, plan.questions):
@@ -223,6 +227,15 @@ def make_plan(
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
     return plan
+
+
+def _orders(plan: Plan, selector: Part) -> Orders:
+    assert plan.verdicts is not None
+    config, reads = plan.config, needs(selector.built)
+    vectors = plan.vectors if "embeddings" in reads else None
+    scores = plan.scores if "scores" in reads else None
+    made_from = plan.responses, plan.verdicts, vectors, scores
+    return Orders(selector, *made_from, plan.n, config.trials, config.seed, config.rank_timeout)
 
 
 def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
@@ -395,30 +408,6 @@ def _vectors(context: Context, spec: str, responses: Column, engine: Part | None
             "choose another --embedder, e.g. sentence or tfidf"
         )
     return Vectors(embedder, responses, engine if state else None, config.dim, config.seed)
-
-
-def _with_orders(plan: Plan, selectors: Mapping[str, Part]) -> Plan:
-    """The plan with the scores of the config's scorer, if it names one, and the orders of each selector."""
-    config, scores, weights, orders = plan.config, None, plan.weights, {}
-    if config.scorer:
-        scorer = plan.part("scorer", config.scorer)
-        scores, weights = Scores(scorer, plan.responses), {**weights, "score": weights_of([scorer.built])}
-    for spec, part in selectors.items():
-        if plan.verdicts is None:
-            break
-        reads = needs(part.built)
-        orders[spec] = Orders(
-            selector=part,
-            responses=plan.responses,
-            verdicts=plan.verdicts,
-            vectors=plan.vectors if "embeddings" in reads else None,
-            scores=scores if "scores" in reads else None,
-            n=plan.n,
-            trials=config.trials,
-            seed=config.seed,
-            rank_timeout=config.rank_timeout,
-        )
-    return replace(plan, scores=scores, weights=weights, orders=orders)
 
 
 def charge(context: Context, pool: Sampled) -> None:

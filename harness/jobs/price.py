@@ -171,7 +171,7 @@ def _probed(call: Callable[[int], Any], whole: int) -> float:
 def encoding(plan: Plan) -> tuple[Outlook, int]:
     """The time that the model will take for hidden states of existing responses, and their number.
 
-    The time is from a probe, if they are many, the model runs in this process and the first of them are in the store.
+    From a probe, if they are many, the model runs in this process and the first of them are in the store.
     """
     vectors = plan.vectors
     if not isinstance(vectors, Vectors) or not vectors.engine:

@@ -109,12 +109,10 @@ def keep_problems(plan: Plan) -> None:
 
 
 def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = None) -> list[dict[str, Any]]:
-    """Return for each column of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
+    """`preview` of a run's columns, each under its stage. Nothing is stored.
 
-    The costs are shown too, for which a short probe may be sampled; nothing is stored. Where libraries, data or weights
-    are not on this machine, the costs are computed from what is known, and counts and keys may be None.
-
-    shown  columns of runs before, which have no row again; those of this run are added
+    The costs are said too, for which a short probe may be sampled. Where libraries, data or weights are not on this
+    machine, they are computed from what is known, and counts and keys may be None.
     """
     try:
         with progress.waiting("preparing the run"):

@@ -84,8 +84,7 @@ class Chosen:
 def select(request: SelectConfig, progress: Progress, held: Held | None = None) -> list[Chosen]:
     """Choose k responses of every problem; return one `Chosen` per problem, in the order given.
 
-    HarnessError if the request cannot be carried out, where possible before any vector is computed, and if the selector
-    fails for a problem.
+    HarnessError as `opened_pools`, and if the selector fails for a problem.
     """
     with opened_pools(request, progress, held) as opened:
         chosen = []
@@ -254,11 +253,7 @@ class Opened:
         )
 
     def _score(self) -> Reader:
-        """A function that gives a problem's scores: those of the pool file, of the caller and of the request's scorer.
-
-        HarnessError for scores of an unknown problem, that are no n numbers, or where a selector that reads them has
-        none.
-        """
+        """What gives a problem's scores: those of the pool file, of the caller and of the scorer of the request."""
         spec, given, reads, rows = self.request.selector, self.held.scores or {}, "scores" in self.needs, None
         if unknown := set(given) - {each.problem.id for each in self.candidates}:
             raise HarnessError(f"select: scores of {min(unknown)!r}, which is none of the problems")

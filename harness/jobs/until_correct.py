@@ -139,7 +139,7 @@ Finish = Callable[[Judge, Responses], None]
 
 
 def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
-    """The plan of a run; HarnessError, in one line, if the config cannot be carried out."""
+    """The plan of a run, and its column."""
     plan = make_plan(config, progress)
     assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
     assert plan.part_of_task is not None
