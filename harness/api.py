@@ -4,14 +4,13 @@
     results.to_pandas()
 
 They call the functions that the command line calls, take its options as keywords, and write to the same store. A
-mistake is a `HarnessError` of one line. Messages on the way go to stderr; `quiet=True` leaves them out, and `yes=True`
+mistake is a `HarnessError` of one line, in the command line's words: `--max-tokens` is the keyword `max_tokens`, and
+`--selector` of `run` is `selectors`. Messages on the way go to stderr; `quiet=True` leaves them out, and `yes=True`
 begins work of an hour or more without asking.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.jobs import grid
 from harness.jobs import run as jobs
-from harness.jobs.options import OPTION, RunConfig, SelectConfig, checked, completed
+from harness.jobs.options import RunConfig, SelectConfig, checked, completed
 from harness.jobs.selection import Held
 from harness.jobs.selection import select as chosen_by
 from harness.plugin_system.component import registered
@@ -114,7 +113,7 @@ def run(
     HarnessError if the run cannot be carried out, or is long and there is no terminal to ask at.
     """
     specs = [selectors] if isinstance(selectors, (str, type)) or not isinstance(selectors, Sequence) else selectors
-    with _python_words(), registered(specs) as names, _guarded_main():
+    with registered(specs) as names, _guarded_main():
         given = {**options, "selectors": names} if names else options
         config = completed({**checked(RunConfig, given, "run"), "preset": preset})
         if config.until_correct:
@@ -157,7 +156,7 @@ def select(
     Return k indices (k,) from 0, best first (in no order from a subset method); for a mapping or a path a dict of the
     problems' ids to them. HarnessError if a problem has fewer than k responses left, or a value is not finite.
     """
-    with _python_words(), registered([selector]) as (spec,):
+    with registered([selector]) as (spec,):
         names, held, place = _held(source, verified)
         if scores is not None:
             by_id = scores if isinstance(source, (Mapping, str, Path)) else {"problem": scores}
@@ -200,7 +199,7 @@ def verify(
     Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
     random, ... HarnessError if it cannot be carried out, or if five calls in a row raise.
     """
-    with _python_words(), registered([selector]) as (spec,):
+    with registered([selector]) as (spec,):
         _, held, place = _held(source, None)
         name = str(getattr(verifier, "__qualname__", type(verifier).__qualname__))  # as the journal has it
         given = {**options, **place, "selector": spec, "budget": budget, "journal": Path(journal)}
@@ -239,8 +238,6 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
             return {}, Held(), {**place, "verified": verified}
         return {}, Held(verified=_by_id(verified)), place
     if verified is not None and not isinstance(source, Mapping):
-        if isinstance(verified, Mapping):
-            raise HarnessError("select: verified is a mapping of ids, but one problem is given: give its indices")
         verified = {"problem": verified}
     problems = source if isinstance(source, Mapping) else {"problem": source}
     names, before = {str(name): name for name in problems}, _by_id(verified)
@@ -264,33 +261,10 @@ def _by_id(verified: Any) -> dict[str, list[Any]] | None:
         return None
     if not isinstance(verified, Mapping):
         raise HarnessError("select: verified must be a mapping of problem ids to indices, or a file of them, here")
-    listed = {}
-    for name, indices in verified.items():
-        if not isinstance(indices, Iterable):
-            raise HarnessError(f"select: verified must be a list of indices, got {indices!r:.60}")
-        batches = [*map(np.ravel, indices)]
-        listed[str(name)] = np.concatenate(batches).tolist() if batches else []
-    return listed
-
-
-FIELD = {option: name for name, option in OPTION.items()}
-
-
-@contextmanager
-def _python_words() -> Iterator[None]:
-    """Name options as keywords in the messages of errors: `--max-tokens` is `max_tokens`."""
-
-    def keyword(option: re.Match[str]) -> str:
-        name = (option[1] or option[2]).replace("-", "_")
-        return FIELD.get(name, name)
-
-    try:
-        yield
-    except HarnessError as failure:
-        selectors, option = r"--selector \S+(?: --selector \S+)+", r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-(k)(?= )"
-        text = re.sub(selectors, lambda several: f"selectors={json.dumps(several[0].split()[1::2])}", str(failure))
-        failure.args = (re.sub(option, keyword, text),)
-        raise
+    batches = {name: indices if isinstance(indices, Iterable) else [indices] for name, indices in verified.items()}
+    return {
+        str(name): [index for batch in each for index in np.ravel(batch).tolist()] for name, each in batches.items()
+    }
 
 
 @contextmanager

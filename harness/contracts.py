@@ -16,7 +16,6 @@ the command line (`repexp:lam=0.1`), recorded with every result, part of the key
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from .records import Floats, Limits, Message, Outcome, Pool, Problem, Responses, SampleRequest, Verdict
@@ -53,6 +52,8 @@ class Task:
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
                      it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
+    stop             strings with which a base model goes on after its answer to `plain`, such as a next question: its
+                     response ends before them, if the engine can do that
     chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
                      problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
 
@@ -81,6 +82,7 @@ class Task:
     pools_as: ClassVar[str | None] = None
     verdicts_as: ClassVar[str | None] = None
     reads_finish: ClassVar[bool] = False
+    stop: ClassVar[Sequence[str]] = ()
     chance_gradings: ClassVar[int] = 0
 
     @property
@@ -288,6 +290,7 @@ class Engine(Protocol):
     Optional members:
 
     chats     False if the model has no chat template: prompts are then `task.plain(problem)`; default True
+    stops     True if it ends a response before a request's stop strings; default False
     served    True if a server has the models: the task's `default_model` is then not used; default False
     to_fetch  `to_fetch()`: what would be downloaded, such as "the weights of org/name", "" if nothing; asks no server.
               The user is told what a run takes before that begins
@@ -352,15 +355,14 @@ class Charges(Protocol):
         """One line about all that was used for the pool; "" if nothing was."""
 
 
-# Executors and trackers.
+# Executors.
 
 
 class Executor(Protocol):
     """Runs a function over items, on processes that see the store's folder, and yields the results in order.
 
     Function and items are picklable, and what is made are files: results are None. The function may have attributes
-    that say what it needs: `folder` and `plugin_files`, which every machine must see, and `model_bytes`, about the
-    memory of the model that each process loads (0: unknown). An optional attribute:
+    that say what it needs: `folder` and `plugin_files`, which every machine must see. An optional attribute:
 
     models_here   True if `map` with `uses_model` works in the process of the run, one item after the other: speed can
                   then be probed, money counted, and progress shown by tokens
@@ -371,26 +373,3 @@ class Executor(Protocol):
 
         uses_model  what the function loads is large: the process should be kept for the next item, with its GPU
         """
-
-
-class Tracker(Protocol):
-    """Sends a run's results to an experiment tracker (`harness run --track`); called in this order, `row` once a row.
-
-    `table` and `report` are not called if the run is broken off or has no row. Whatever a tracker raises becomes one
-    line for the user; the harness then calls `finish` and nothing else, and the run goes on.
-    """
-
-    def start(self, settings: Mapping[str, Any]) -> None:
-        """The run begins; `settings` are its options, as JSON values."""
-
-    def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """A row is scored: `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`, its numbers by names like `pass_at_k/16`."""
-
-    def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """All rows at the end; they have the same columns, with text, numbers or None."""
-
-    def report(self, path: Path) -> None:
-        """The report of the run, one HTML file."""
-
-    def finish(self, failed: bool) -> None:
-        """The run is over (`failed`: broken off, or this tracker raised); called once, also if `start` raised."""

@@ -65,11 +65,6 @@ def register_trainers(register: Register) -> None:
 
 
 @hookspec
-def register_trackers(register: Register) -> None:
-    """register("wandb", "my_package.tracking:Wandb"): a run's scalars, table and report, for `harness run --track`."""
-
-
-@hookspec
 def register_bonuses(register: Register) -> None:
     """register("repexp", "my_package.bonus:RepExpBonus"): `shape(rollouts, step, seed, memory)`, the rewards of RL."""
 
@@ -80,15 +75,6 @@ def register_plots(register: Register) -> None:
 
     `rows(request)` returns the plotted data, a list of flat dicts, from the cells in `request.folders`; `draw(rows)` a
     matplotlib Figure, made from that table and from nothing else. `request` has all options of the command.
-    """
-
-
-@hookspec
-def register_reports(register: Register) -> None:
-    """register("html", "my_package.page:write_report"): writes a page about some cells and returns its path.
-
-    `write_report(store, keys, out, plugin_files, progress)`; no keys: the newest cell and all that can be compared with
-    it; out None: a path in the store.
     """
 
 

@@ -132,33 +132,26 @@ class Pool:
     answers: Sequence[str | None]
     scores: Mapping[str, Floats] = field(default_factory=dict)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a Pool has no {name!r}; it has {', '.join(self.__dataclass_fields__)}")
-
     def __post_init__(self) -> None:
         import numpy as np
 
         n = len(self.texts)
         columns = {name: getattr(self, name) for name in ("embeddings", "logprobs", "lengths", "answers")}
-        for name, column in columns.items():
+        scores = {name: np.asarray(values, np.float64) for name, values in self.scores.items()}
+        for name, column in {**columns, **{f"score {name!r}": values for name, values in scores.items()}}.items():
             if len(column) != n:
                 raise HarnessError(f"pool: {name} has {len(column)} rows for {n} texts")
         finite = np.isfinite(self.embeddings).all(axis=1)  # (n,)
         if not finite.all():
             raise HarnessError(f"pool: the embedding of response {finite.argmin()} holds NaN or infinity")
-        scores: dict[str, Floats] = {name: np.asarray(values, np.float64) for name, values in self.scores.items()}
-        for name, values in scores.items():
-            if values.shape != (n,):
-                raise HarnessError(f"pool: scores {name!r} have the shape {values.shape} for {n} texts")
         numbers = {"the log-probability": self.logprobs, **{f"score {name!r}": scores[name] for name in scores}}
         for name, values in numbers.items():
             if (infinite := np.isinf(values)).any():
                 row = infinite.argmax()
                 raise HarnessError(f"pool: {name} of response {row} is {values[row]}; NaN says that it is unknown")
-        kept = {name: _read_only(column) for name, column in columns.items()}
-        kept["scores"] = MappingProxyType({name: _read_only(values) for name, values in scores.items()})
-        for name, column in {**kept, "texts": tuple(self.texts)}.items():
-            object.__setattr__(self, name, column)
+        columns["scores"] = MappingProxyType({name: _read_only(values) for name, values in scores.items()})
+        for name, column in {**columns, "texts": tuple(self.texts)}.items():
+            object.__setattr__(self, name, column if name == "scores" else _read_only(column))
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -253,6 +246,8 @@ class SampleRequest:
     other rows change nothing. To measure an engine's speed, max_tokens may be smaller than `check` was given.
 
     states   the pooled hidden states to return with the responses ("mean", "last", "penultimate")
+    stop     strings that end a response ("stop"): its text ends before the first of them, its tokens with the one that
+             completes it. Only given to engines that have `stops = True`
     rows     for each prompt the rows to sample, which earlier requests left without a response (`Responses.missing`);
              None: all n. Only given to engines that have returned missing rows
     until    `until(j, text, finish)` is called when a response to prompt j ends; if it returns True, no further
@@ -273,6 +268,7 @@ class SampleRequest:
     max_tokens: int
     seeds: Sequence[int]
     states: Sequence[str] = ()
+    stop: Sequence[str] = ()
     rows: Sequence[Sequence[int]] | None = None
     until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False
     report: Callable[[int], None] = lambda rows: None

@@ -96,6 +96,7 @@ class Math(MathTask):
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
     instruction = INSTRUCTION
+    stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
     pools_as = "math"
     sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": 500, "rl-test": 4_500}
 
@@ -148,6 +149,7 @@ class Math500(MathTask):
     owner = "AoPS and the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     instruction = INSTRUCTION
+    stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
     pools_as = "math500"
     sizes: ClassVar[Mapping[str, int]] = {"test": 500}
 

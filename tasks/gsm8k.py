@@ -77,6 +77,7 @@ class Gsm8k(MathTask):
     instruction = INSTRUCTION
     statements = "####"
     strict = "####"
+    stop = ("\nQuestion:",)  # where a base model goes on with a next question of its own
     pools_as = "gsm8k"
     sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": DEV, "rl-test": SIZES["test"] - DEV}
 

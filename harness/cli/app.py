@@ -18,7 +18,7 @@ from typer.models import CommandInfo
 
 from harness import __version__
 from harness.errors import Escaped, HarnessError, error_text, one_line
-from harness.plugin_system.registry import COMMANDS, IMPORT_LIMIT, load_registry
+from harness.plugin_system.registry import COMMANDS, load_registry
 from harness.system import console
 
 app = typer.Typer(
@@ -99,28 +99,16 @@ def main() -> None:
 def _is_ours(stop: SystemExit) -> bool:
     """Whether the command line itself ended the process, as typer does when a command has returned, and not a plugin.
 
-    All frames are compared, not only the last one: wandb replaces `sys.exit` by its own function. rich ends the process
-    where the reader of a pipe went away (`harness list | head`).
+    rich ends the process where the reader of a pipe went away (`harness list | head`).
     """
-    _, *frames = [frame for frame, _ in traceback.walk_tb(stop.__traceback__)]
-    deeper = [frame.f_globals.get("__name__", "") for frame in frames]
-    if frames and (deeper[-1], frames[-1].f_code.co_name) == ("rich.console", "on_broken_pipe"):
-        return True
-    return not any(name.partition(".")[0] == "harness" for name in deeper)
+    _, *deeper = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(stop.__traceback__)]
+    return deeper[-1:] == ["rich.console"] or not any(name.partition(".")[0] == "harness" for name in deeper)
 
 
 @app.callback(invoke_without_command=True)
 def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    import_timeout: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="Leave out plugins whose import takes longer.", show_default=False
-        ),
-    ] = None,
 ) -> None:
-    if import_timeout is not None:
-        os.environ[IMPORT_LIMIT] = str(import_timeout)
     if version:
         print(f"diversity-harness {__version__}")
         raise typer.Exit

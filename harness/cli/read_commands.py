@@ -150,18 +150,17 @@ def publish(
 ) -> None:
     """Copy cells from the store to results/, and check their selectors with the conformance kit."""
     from harness.results import leaderboard
-    from harness.system.console import put
 
     rows = leaderboard.publish(keys or (), store, to, plugin or ())
-    show(rows, as_json, lambda _: put("\n".join(f"{row['file']}: conformance {row['conformance']}" for row in rows)))
+    lines = [f"{row['file']}: conformance {row['conformance']}" for row in rows]
+    show(rows, as_json, lambda _: console.put("\n".join(lines)))
 
 
 @results_app.command()
 def validate(folder: Cells = None, as_json: Json = False) -> None:
     """Name every file that is no cell, or whose cell cannot be trusted; exit code 1 if there is one."""
     from harness.results import leaderboard
-    from harness.system.console import put
 
     faults = leaderboard.validate(folder or [Path("results")])
-    show(faults, as_json, lambda faults: put("\n".join(faults) or "all cells can be counted"))
+    show(faults, as_json, lambda faults: console.put("\n".join(faults) or "all cells can be counted"))
     raise typer.Exit(1 if faults else 0)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.errors import HarnessError, one_line
+from harness.errors import one_line
 from harness.jobs.options import RunConfig, SelectConfig
 from harness.plugin_system.command_options import Json, Yes, reserve_stdout, resumable, show, takes
 from harness.system import console
@@ -24,15 +22,12 @@ from .app import app
 if TYPE_CHECKING:
     from harness.results.rows import Row
 
-    from .tracked import Tracking
-
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")]
-Track = Annotated[
-    list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
-]
 # What may be elsewhere, or must be allowed anew, where a cell is made again.
-OF_A_MACHINE = ("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec")
-MONEY = ("prices", "max_cost", "max_tokens_total")
+OF_A_MACHINE = (
+    *("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec"),
+    *("prices", "max_cost", "max_tokens_total", "executor"),
+)
 
 
 @app.command()
@@ -48,23 +43,18 @@ def run(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    track: Track = None,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.jobs.options import merged, of_study
     from harness.plugin_system.component import filled
 
-    every = {**given, "preset": preset, "track": track or ()}
-    options = filled(merged(study, every, lambda name: _given(context, name)))
-    if options["until_correct"] and options["track"]:
-        raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
-    config = of_study(study, options)
-    _run(config, options["track"], dry_run, yes, as_json)
+    options = filled(merged(study, {**given, "preset": preset}, lambda name: _given(context, name)))
+    _run(of_study(study, options), dry_run, yes, as_json)
 
 
 @app.command()
-@takes(RunConfig, *OF_A_MACHINE, *MONEY, "executor")
+@takes(RunConfig, *OF_A_MACHINE)
 def rerun(
     given: dict[str, Any],
     context: typer.Context,
@@ -85,7 +75,7 @@ def rerun(
     before = cells.read(path)
     said = {name: value for name, value in given.items() if name == "store" or _given(context, name)}
     config = studies.config_of(path, before, said)
-    for row in _run(config, (), dry_run, yes, as_json):
+    for row in _run(config, dry_run, yes, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
         print(one_line(f"rerun: {studies.difference(before, now)}"), file=sys.stderr)
     if not dry_run and path.resolve().is_relative_to(config.store.resolve()):
@@ -98,7 +88,7 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
+def _run(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
     """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
     from harness.jobs import grid, until_correct
     from harness.jobs import run as jobs
@@ -112,22 +102,13 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         job = until_correct if config.until_correct else grid if config.grid else jobs
         show(job.dry_run(config, progress), as_json, result_tables.preview)
         return []
-    if config.until_correct:
-        with resumable():
+    with resumable():
+        if config.until_correct:
             show([until_correct.run(config, progress)], as_json, result_tables.sequences)
-        return []
-    followed: AbstractContextManager[Tracking | None] = nullcontext()
-    if track:
-        from .tracked import tracking as followed_by
-
-        followed = followed_by(track, config, progress)
-    with resumable(), followed as tracking:
+            return []
         rows: list[Row]
-        scored = (tracking.row,) if tracking else ()
-        rows, failures = (grid if config.grid else jobs).run(config, progress, *scored)
+        rows, failures = (grid if config.grid else jobs).run(config, progress)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
-        if tracking:
-            tracking.scored(rows)
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
         pool = cells.read(config.store / "cells" / f"{rows[0].cell}.json")["inputs"]["pool"]["key"]
@@ -137,7 +118,7 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         )
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
-    if failures or (tracking and tracking.faults):
+    if failures:
         raise typer.Exit(1)
     return rows
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.system.console import Heading, console, printable, put, put_hanging, short, word_table
+from harness.system.console import Heading, console, printable, put, short, word_table
 
 if TYPE_CHECKING:
     from harness.jobs.selection import Chosen
@@ -55,7 +55,7 @@ def finding(row: Mapping[str, str], is_first: bool) -> None:
     """Print the finding of one check; before the first of a component its name."""
     if is_first:
         put(f"\n{row['kind']} {row['name']}")
-    put_hanging(f"{row['outcome']:14}  {row['check']:{CHECK_WIDTH}}  ", row["what"])
+    put(f"{row['outcome']:14}  {row['check']:{CHECK_WIDTH}}  {row['what']}", hang=CHECK_WIDTH + 18)
 
 
 def outcomes(rows: Sequence[Mapping[str, str]]) -> None:

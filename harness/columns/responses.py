@@ -88,6 +88,7 @@ class Sampled(Column):
     n: int
     max_tokens: int
     seed: int
+    stop: tuple[str, ...] | None = field(default=None, kw_only=True)  # strings that end a response
 
     @property
     def name(self) -> str:
@@ -122,6 +123,7 @@ class Sampled(Column):
             "n": self.n,
             "sampler": self.sampler.built,
             "max_tokens": self.max_tokens,
+            "stop": self.stop or (),
             "seeds": [seed_of("sample", self.seed, question.problem) for question in todo],
         }
         return SampleRequest(**options | more)

@@ -179,7 +179,7 @@ class SelectConfig(Sources):
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})
 
 
-BESIDE = {"preset": str | None, "track": Sequence[str]}  # options of `harness run` that are no fields of its config
+BESIDE = {"preset": str | None}  # the option of `harness run` that is no field of its config
 
 
 def checked(record: type, given: Mapping[str, Any], who: str, names: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from harness.system.progress import Progress
 
 from .options import RunConfig
 
-READER = "4"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
+READER = "5"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
 NAMED = 3  # unknown ids that a message lists
 
 T = TypeVar("T")
@@ -250,7 +250,9 @@ def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
     if getattr(sampler.built, "steers", False) and not built.steers:
         raise HarnessError(f"engine {config.engine!r} cannot follow sampler {sampler.spec!r}, which steers decoding")
     problems, split = _problems(context, built.name)
-    responses = Sampled(task.pools_as or config.task or "", engine, sampler, *context.size, seed=config.seed)
+    continues = not getattr(built, "chats", True) and getattr(built, "stops", False)
+    stop = tuple(task.stop) if continues and task.stop else None
+    responses = Sampled(task.pools_as or config.task or "", engine, sampler, *context.size, config.seed, stop=stop)
     charge(context, responses)
     # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.
     embeds = config.embedder or wants_vectors or "mean" in built.states

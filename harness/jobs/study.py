@@ -26,7 +26,7 @@ from .options import FIELD, RunConfig, checked
 
 
 def read_study(path: Path) -> dict[str, Any]:
-    """The options in a study file: field of `RunConfig`, "preset" or "track" -> value, paths as seen from here.
+    """The options in a study file: field of `RunConfig`, or "preset" -> value, paths as seen from here.
 
     HarnessError, in one line that names the file and the option, for anything else.
     """

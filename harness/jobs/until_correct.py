@@ -144,7 +144,8 @@ def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
     assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
     assert plan.part_of_task is not None
     pool = plan.responses
-    made = Sequences(pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed, plan.part_of_task)
+    settings = pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed
+    made = Sequences(*settings, plan.part_of_task, stop=pool.stop)
     charge(plan, made)
     return replace(plan, responses=made, vectors=None), made
 

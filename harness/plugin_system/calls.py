@@ -14,9 +14,6 @@ from harness.records import Pool, Problem, Verdict
 COLUMNS = ("embeddings", "logprobs", "scores")
 
 
-# What a selector reads and what it picks.
-
-
 def needs(selector: Any) -> Sequence[str]:
     """The columns that a selector reads besides texts, lengths and answers; "embeddings" if it has no `needs`."""
     columns: Sequence[str] = getattr(selector, "needs", ("embeddings",))
@@ -35,8 +32,7 @@ def require_selector(spec: str, selector: Any) -> Selector:
     """Return the selector; HarnessError unless it ranks or selects, and needs only columns that exist."""
     if not isinstance(selector, (Ranker, SubsetSelector)):
         raise HarnessError(f"selector {spec!r}: has neither rank(pool, rng) nor select(pool, k, rng)")
-    unknown = set(needs(selector)) - set(COLUMNS)
-    if unknown:
+    if unknown := set(needs(selector)) - set(COLUMNS):
         raise HarnessError(f"selector {spec!r}: needs {sorted(unknown)}; it can need {', '.join(map(repr, COLUMNS))}")
     return selector
 
@@ -72,7 +68,6 @@ def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Gener
 
 
 def reads_finish(task: Any) -> bool:
-    """Whether the task's verdicts depend on how a response ended."""
     return bool(getattr(task, "reads_finish", False))
 
 
@@ -82,14 +77,12 @@ def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, An
 
 
 def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
-    """Return the verdicts on many responses to a problem."""
     if reads_finish(task) and _inherits(task, "verify_all"):
         return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
     return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
 
 
 def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
-    """Return the final answers of many responses to a problem, None for a response without one."""
     if reads_finish(task) and _inherits(task, "answers"):
         each = zip(texts, finish, strict=True)
         return [task.answer(problem, text, **keyword(task, "answer", end)) for text, end in each]

@@ -49,7 +49,7 @@ def kind_of(name: str, plugin_files: Sequence[Path]) -> str:
     if not kinds:
         guess = did_you_mean(name, {each.name for each in registered}).partition("installed")[0].strip(" (")
         raise HarnessError(f"show: nothing is named {name!r}" + (f": {guess}" if guess else ": see `harness list`"))
-    return next(kind for kind in KINDS if kind in kinds)
+    return min(kinds, key=KINDS.index)
 
 
 def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any]:
@@ -60,13 +60,13 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
     """
     registration = load_registry(plugin_files).find(_kind(kind), name)
     factory = registration.load()
-    from_harness = {"task": "data", "engine": "model"}.get(registration.kind)
     defaults = inspect.signature(factory).parameters
     parameters = {}
     for key, hint in signature(factory).items():
-        type_ = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-        default = defaults[key].default
-        parameters[key] = {"type": type_, "default": "required" if default is inspect.Parameter.empty else default}
+        if key != {"task": "data", "engine": "model"}.get(registration.kind):
+            type_ = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+            default = defaults[key].default
+            parameters[key] = {"type": type_, "default": "required" if default is inspect.Parameter.empty else default}
     module = inspect.getdoc(sys.modules.get(getattr(factory, "__module__", "")))
     return {
         "kind": registration.kind,
@@ -74,7 +74,7 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
         "from": str(registration.origin),
         "full_name": registration.full_name,
         "what": registration.summary(),
-        "parameters": {key: value for key, value in parameters.items() if key != from_harness},
+        "parameters": parameters,
         "doc": "\n\n".join(filter(None, (module, registration.own_doc()))),
     }
 

@@ -55,16 +55,16 @@ def takes(record: Any, *only: str, without: Sequence[str] = ()) -> Callable[[Com
 
     The dict has an entry for each of these options. The function's other parameters stay parameters of the command.
     """
+    fields = {name: of for name, of in _helped(record).items() if (not only or name in only) and name not in without}
 
     def decorate(function: Command) -> Command:
-        fields = [name for name in _helped(record) if (not only or name in only) and name not in without]
-        others = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         keyword = inspect.Parameter.KEYWORD_ONLY
-        options = [*(_parameter(record, name) for name in fields), *(other.replace(kind=keyword) for other in others)]
+        others = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        options = [_parameter(record, name) for name in fields] + [other.replace(kind=keyword) for other in others]
 
         def command(**values: Any) -> None:
             given = {name: values.pop(name) for name in fields}
-            for name in (name for name in fields if _items(_helped(record)[name][0])):  # typer's lists
+            for name in (name for name, (hint, _) in fields.items() if _items(hint)):  # typer's lists
                 given[name] = tuple(given[name] or ()) or record.__dataclass_fields__[name].default
             function(given, **values)
 
@@ -106,7 +106,7 @@ def _parameter(record: Any, name: str) -> inspect.Parameter:
 
 def _items(hint: Any) -> Any:
     """The type of the items of a field that is a Sequence, or one or None; None for any other field."""
-    choices = typing.get_args(hint) if type(None) in typing.get_args(hint) else (hint,)
+    choices = (hint, *typing.get_args(hint))
     return next((typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is Sequence), None)
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import json
 import re
 import secrets
 import sys
@@ -29,7 +30,6 @@ from .registry import SESSION, Origin, Registration, Registry, is_own, load_regi
 CORE = "harness"  # the package whose code is in no key
 ENGINE = "transformers"  # where nothing names one
 SHOWN = 30  # characters of a field's value in the name of a session's selector
-_PLAIN = re.compile(r"[^:]*")  # a value with ":" would begin a spec's parameters
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ class Spec:
     params: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        written = ",".join(f"{key}={_quoted(value)}" for key, value in self.params.items())
+        def quoted(value: str) -> str:
+            quote = '"' if "'" in value else "'"
+            return f"{quote}{value}{quote}" if "," in value or value[:1] in ("'", '"') else value
+
+        written = ",".join(f"{key}={quoted(value)}" for key, value in self.params.items())
         return f"{self.name}:{written}" if written else self.name
 
 
@@ -84,12 +88,6 @@ def parse_spec(text: str) -> Spec:
     return Spec(name, params)
 
 
-def _quoted(value: str) -> str:
-    """The value as `parse_spec` reads it."""
-    quote = '"' if "'" in value else "'"
-    return f"{quote}{value}{quote}" if "," in value or value[:1] in ("'", '"') else value
-
-
 def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:
     """Build and return the component of a spec; parameters are converted to the types that its factory declares.
 
@@ -100,15 +98,13 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
     registration = registry.find(kind, spec.name)
     factory = registration.load()
     accepted = {name: hint for name, hint in signature(factory).items() if name not in context}
-    arguments = {}
-    for name, text in spec.params.items():
-        if name not in accepted:
-            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
-            guess, asked, _ = did_you_mean(name, accepted).partition("?")
-            raise HarnessError(
-                f"{registration.name}: no parameter {name!r} ({guess.lstrip('(') + '? ' if asked else ''}{takes})"
-            )
-        arguments[name] = _value(registration.name, name, text, accepted[name])
+    if unknown := [name for name in spec.params if name not in accepted]:
+        takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+        guess, asked, _ = did_you_mean(unknown[0], accepted).partition("?")
+        raise HarnessError(
+            f"{registration.name}: no parameter {unknown[0]!r} ({guess.lstrip('(') + '? ' if asked else ''}{takes})"
+        )
+    arguments = {name: _value(registration.name, name, text, accepted[name]) for name, text in spec.params.items()}
     try:
         with contained():
             return factory(**arguments, **context)
@@ -174,8 +170,7 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
     Options that the user gave stay; a value of the preset replaces the task's default. The engine is `transformers` if
     nothing names one. With given vectors (`embeddings`) no embedder is filled in.
     """
-    options, values = dict(given), {}
-    preset = options["preset"]
+    options, values, preset = dict(given), {}, given["preset"]
     if preset and not options["task"]:
         raise HarnessError("run: --preset goes with --task: it names settings of a task")
     if options["task"]:
@@ -183,8 +178,7 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
         factory = load_registry(options["plugin_files"]).find("task", name).load()
         presets = getattr(factory, "presets", {})
         if preset and preset not in presets:
-            known = did_you_mean(preset, presets).replace("installed", "there") if presets else "(the task has none)"
-            raise HarnessError(f"task {name!r}: no preset {preset!r} {known}")
+            raise HarnessError(f"task {name!r}: no preset {preset!r}; it has {', '.join(presets) or 'none'}")
         values = {**getattr(factory, "defaults", {}), **(presets[preset] if preset else {})}
     for option, value in values.items():
         name = "selectors" if option == "selector" else option
@@ -196,8 +190,7 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
 def graded_as_the_paper(registry: Registry, task: str) -> str:
     """Return the task's spec with the parameters of `--paper` and RL (`Task.paper["task"]`) added to those in `task`.
 
-    Parameters that are already in `task` stay. All are in the spec, hence in labels, in the record of an RL run, and in
-    verdicts' keys.
+    All are in the spec, hence in labels, in the record of an RL run, and in verdicts' keys.
     """
     spec = parse_spec(task)
     papers = getattr(registry.find("task", spec.name).load(), "paper", {}).get("task", {})
@@ -251,9 +244,6 @@ def code_files(module: str) -> set[Path]:
     return files
 
 
-_FILE = re.compile(r"\w+\.py")
-
-
 @functools.lru_cache(maxsize=1024)
 def _imports(source: bytes, package: str) -> Sequence[str]:
     """The dotted names that a file of the package imports; those taken from a module too, which may be submodules.
@@ -274,8 +264,8 @@ def _imports(source: bytes, package: str) -> Sequence[str]:
             above = package.split(".")[: 1 - node.level or None] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _FILE.fullmatch(node.value):
-            names.append(f"{package}.{node.value.removesuffix('.py')}")
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"\w+\.py", str(node.value)):
+            names.append(f"{package}.{str(node.value).removesuffix('.py')}")
     return names
 
 
@@ -284,16 +274,14 @@ def _imports(source: bytes, package: str) -> Sequence[str]:
 
 def weights_of(components: Iterable[Any]) -> list[Weights]:
     """The weights that the components name, without repeats."""
-    naming = [component for component in components if hasattr(component, "weights")]
-    return list(dict.fromkeys(weights for component in naming for weights in component.weights()))
+    return list(dict.fromkeys(each for named in components if hasattr(named, "weights") for each in named.weights()))
 
 
 def require_weights(weights: Sequence[Weights]) -> None:
     """Raise Lacking, one line with all weights that are not on this machine (`fetch`) and how to get each."""
-    missing = [model for model in weights if model.fetch]
-    if missing:
-        listed = "; ".join(f"{model}: {model.fetch}" for model in missing)
+    if missing := [f"{model}: {model.fetch}" for model in weights if model.fetch]:
         are = "are" if len(missing) > 1 else "is"
+        listed = "; ".join(missing)
         raise Lacking(f"{len(missing)} of {len(weights)} sets of weights {are} not on this machine: {listed}")
 
 
@@ -305,9 +293,8 @@ def weights_remark(weights: Sequence[Weights]) -> str:
 # Selectors that are objects of a Python session: a class in a notebook's cell is raced without a plugin file.
 #
 # They are registered while `harness.run` or `harness.select` works, and rank in this process: no other one could build
-# them. Their keys hold the class's name, the object's fields and its code. That of a class in a file is the file's hash
-# (`source_hash`). What no file tells, a class of a notebook and a field that is neither plain nor an array, has another
-# key in each call: nobody can say whether the cells that it depends on are still the same.
+# them. Their keys hold the class's name, the object's fields and the hash of the file of its code. What no file tells,
+# a class of a notebook and a field that JSON cannot hold, has another key in each call.
 
 
 @contextmanager
@@ -318,9 +305,8 @@ def registered(selectors: Sequence[Any]) -> Iterator[tuple[str, ...]]:
     """
     own = {place: _registration(each) for place, each in enumerate(selectors) if not isinstance(each, str)}
     names = [registration.name for registration in own.values()]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise HarnessError(f"two selectors are called {twice!r}: give their classes different names")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise HarnessError(f"two selectors are called {twice[0]!r}: give their classes different names")
     token = own_selectors.set(tuple(own.values()))
     try:
         yield tuple(own[place].name if place in own else each for place, each in enumerate(selectors))
@@ -346,31 +332,14 @@ def _registration(given: Any) -> Registration:
         for name, value in fields.items()
         if isinstance(value, (bool, int, float, str)) and value != defaults.get(name)
     }
-    shown = [f"{name}={text}" for name, text in texts.items() if len(text) <= SHOWN and _PLAIN.fullmatch(text)]
-    name = f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
+    shown = [f"{name}={text}" for name, text in texts.items() if len(text) <= SHOWN and ":" not in text]
     module = sys.modules.get(cls.__module__)
     is_in_file = hasattr(module, "__file__") and hasattr(module, cls.__qualname__.partition(".")[0])
-    about = {
-        "name": cls.__name__,
-        "params": {key: _in_key(value) for key, value in fields.items()},
-        "dist": SESSION,
-        "code": source_hash(given) if is_in_file else secrets.token_hex(8),
-    }
+    code = source_hash(given) if is_in_file else secrets.token_hex(8)
+    try:
+        json.dumps(fields, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        fields, code = {}, secrets.token_hex(8)
+    about = {"name": cls.__name__, "params": fields, "dist": SESSION, "code": code}
+    name = f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
     return Registration("selector", name, lambda: given, Origin(SESSION, "", cls.__name__), about)
-
-
-def _in_key(value: Any) -> Any:
-    """The value as keys hold it: JSON, the hash of an array, and for anything else a text that never comes again."""
-    import numpy as np  # `harness --help` does without
-
-    if isinstance(value, Mapping):
-        return {str(name): _in_key(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_in_key(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"array:{value.dtype.str}{value.shape}:{content}"
-    is_json = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
-    return value if is_json else f"{type(value).__name__}:{secrets.token_hex(8)}"

@@ -2,20 +2,16 @@
 
 Entry points are loaded one by one. Whatever goes wrong with one is recorded as a `Fault` (plugin, version, problem,
 traceback) and never stops a command that does not need it; `harness doctor` lists all faults. A command that waits for
-a plugin says for which.
+a plugin says for which (`named`).
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import inspect
-import os
-import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,9 +30,10 @@ from harness.errors import Escaped, HarnessError, contained, did_you_mean
 GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
 KINDS = (
-    *("task", "sampler", "engine", "embedder", "scorer", "selector", "executor", "tracker", "trainer", "bonus"),
-    *("plot", "report", "layout", "command"),
+    *("task", "sampler", "engine", "embedder", "scorer", "selector", "executor", "trainer", "bonus"),
+    *("plot", "layout", "command"),
 )
+IMPORT_S, RANK_S = 10.0, 60.0  # seconds after which the user is told what the command waits for
 
 
 def plural(kind: str) -> str:
@@ -45,6 +42,22 @@ def plural(kind: str) -> str:
 
 
 HOOKS = {f"register_{plural(kind)}": kind for kind in KINDS}
+
+
+@contextmanager
+def named(what: str, after_s: float) -> Iterator[None]:
+    """Print one line on stderr if the code inside is still running after `after_s` seconds; `what` names it.
+
+    C code that never releases the interpreter delays this line too.
+    """
+    line = f"waiting: {what} has taken {after_s:g} s so far"
+    timer = threading.Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass(frozen=True)
@@ -96,7 +109,7 @@ class Registration:
         module, _, attribute = self.factory.partition(":")
         what = f"{self.kind} {self.name!r} from {self.origin}"
         try:
-            with contained(), importing(what):
+            with contained(), named(f"importing {what}", IMPORT_S):
                 loaded = getattr(importlib.import_module(module), attribute)
         except Exception as failure:
             raise HarnessError(f"{what} failed to import: {failure}") from failure
@@ -165,28 +178,24 @@ def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[st
     HarnessError. `groups`: the groups of entry points that are loaded.
     """
     registry = Registry()
-    manager = pluggy.PluginManager(GROUP)
-    manager.add_hookspecs(hookspecs)
     for origin, entry in _installed(groups):
         try:
-            with contained(), importing(f"plugin {origin.entry!r} from {origin}"):
+            with contained(), named(f"importing plugin {origin.entry!r} from {origin}", IMPORT_S):
                 plugin = entry.load()
         except Exception as failure:
             registry.faults.append(Fault(origin, f"failed to import: {_short(failure)}", traceback.format_exc()))
         else:
-            _register(registry, manager, origin, plugin)
+            registry.faults += _register(registry, origin, plugin)
     for path in map(Path, plugin_files):
         if not path.is_file():
             raise HarnessError(f"--plugin {path}: no such file")
         try:
-            with contained(), importing(f"--plugin {path}"):
+            with contained(), named(f"importing --plugin {path}", IMPORT_S):
                 plugin = load_file(path)
         except Exception as failure:
             raise HarnessError(f"--plugin {path} failed to import: {_short(failure)}") from failure
-        before = len(registry.faults)
-        _register(registry, manager, Origin(path.stem, "", str(path)), plugin)
-        if len(registry.faults) > before:
-            raise HarnessError(f"--plugin {path} {registry.faults[before].problem}")
+        for fault in _register(registry, Origin(path.stem, "", str(path)), plugin):
+            raise HarnessError(f"--plugin {path} {fault.problem}")
     registry.registrations += own_selectors.get()
     return registry
 
@@ -215,122 +224,47 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin, plugin: object) -> None:
-    """Register one plugin object and call its hooks; every fault is recorded."""
-
-    def fault(problem: str, trace: str = "") -> None:
-        registry.faults.append(Fault(origin, problem, trace))
-
-    name = f"{origin.dist}:{origin.entry}"
+def _register(registry: Registry, origin: Origin, plugin: object) -> Iterator[Fault]:
+    """Call the hooks of one plugin object, and yield its faults."""
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
     try:
-        manager.register(plugin, name=name)
+        manager.register(plugin)
         manager.check_pending()
     except (pluggy.PluginValidationError, ValueError) as failure:
-        if manager.has_plugin(name):
-            manager.unregister(name=name)
         problem = f"has a hook of the wrong signature: {' '.join(str(failure).split())}"
         if str(failure).startswith("unknown hook"):
             unknown = str(failure).split("'")[1]
             problem = f"has an unknown hook {unknown!r} {did_you_mean(unknown, HOOKS)}"
-        return fault(problem, traceback.format_exc())
+        yield Fault(origin, problem, traceback.format_exc())
+        return
     implementations = manager.get_hookcallers(plugin) or []
     if not implementations:
         unmarked = next((f"{each} is there but not marked with" for each in dir(plugin) if each in HOOKS), None)
-        fault(f"has no hook: {unmarked or 'mark a register_* function with'} @hookimpl")
+        yield Fault(origin, f"has no hook: {unmarked or 'mark a register_* function with'} @hookimpl")
     for caller in implementations:
         kind, before = HOOKS[caller.name], len(registry.registrations)
-
-        def register(name: Any, factory: Any, kind: str = kind) -> None:
-            word = name.replace(" ", "-", 1) if kind == "command" else name  # in an existing group: "pool push"
-            if not isinstance(word, str) or not word or any(c in word for c in "/:,= \n"):
-                raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
-            if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):
-                raise TypeError(
-                    f'register({name!r}): the factory is a callable or "package.module:Class", got {factory!r}'
-                )
-            registry.registrations.append(Registration(kind, name, factory, origin))
-
         try:
             with contained():
-                for hook in caller.get_hookimpls():
-                    if hook.plugin_name == name:
-                        hook.function(*[register for _ in hook.argnames])
+                caller(register=lambda name, factory, kind=kind: _add(registry, kind, name, factory, origin))
         except Exception as failure:
-            fault(f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
+            yield Fault(origin, f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
         else:
             if len(registry.registrations) == before:
-                fault(f"registers nothing in {caller.name}: call register(name, factory)")
+                yield Fault(origin, f"registers nothing in {caller.name}: call register(name, factory)")
+
+
+def _add(registry: Registry, kind: str, name: Any, factory: Any, origin: Origin) -> None:
+    """What a hook calls as `register(name, factory)`; TypeError for what is no name or no factory."""
+    word = name.replace(" ", "-", 1) if kind == "command" else name  # in an existing group: "pool push"
+    if not isinstance(word, str) or not word or any(c in word for c in "/:,= \n"):
+        raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
+    if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):
+        raise TypeError(f'register({name!r}): the factory is a callable or "package.module:Class", got {factory!r}')
+    registry.registrations.append(Registration(kind, name, factory, origin))
 
 
 def _short(failure: BaseException) -> str:
     text = str(failure).strip().split("\n")[0]
     kind = type(failure).__name__
     return text if isinstance(failure, (ImportError, Escaped)) and text else f"{kind}: {text}" if text else kind
-
-
-# Plugins that are slow.
-
-IMPORT_S, RANK_S = 10.0, 60.0  # seconds after which the user is told what the command waits for
-LOOK_S = 0.5  # how often one looks for it
-IMPORT_LIMIT = "HARNESS_IMPORT_TIMEOUT"  # seconds; `harness --import-timeout` sets it, and worker processes inherit it
-
-
-class Late(BaseException):
-    """A plugin took longer than allowed: a BaseException, so that the plugin's `except Exception` does not catch it."""
-
-
-_waits: dict[float, str] = {}  # when a line is due, and the line
-
-
-@contextmanager
-def named(what: str, after_s: float) -> Iterator[None]:
-    """Print one line on stderr if the code inside is still running after `after_s` seconds; `what` names it.
-
-    C code that never releases the interpreter delays this line too.
-    """
-    _watching()
-    due = time.monotonic() + after_s
-    _waits[due] = f"waiting: {what} has taken {after_s:g} s so far"
-    try:
-        yield
-    finally:
-        _waits.pop(due, None)
-
-
-@functools.cache
-def _watching() -> None:
-    """Start the one thread that prints these lines."""
-
-    def watch() -> None:
-        while True:
-            time.sleep(LOOK_S)
-            for due in [due for due in list(_waits) if due <= time.monotonic()]:
-                if line := _waits.pop(due, ""):
-                    print(line, file=sys.stderr, flush=True)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def importing(what: str) -> Iterator[None]:
-    """Print a line on stderr if the import inside takes more than 10 seconds, and end it with `Late` at a time limit.
-
-    The limit is the environment variable HARNESS_IMPORT_TIMEOUT, in seconds; without it there is none. Only Python code
-    in the main thread can be interrupted. `what` names the import in the line.
-    """
-    limit = float(os.environ.get(IMPORT_LIMIT) or 0)
-    with named(f"importing {what}", IMPORT_S):
-        if not limit or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-            yield
-            return
-
-        def late(*_: object) -> None:
-            raise Late(f"its import took longer than {limit:g} s (--import-timeout)")
-
-        before = signal.signal(signal.SIGALRM, late)
-        signal.setitimer(signal.ITIMER_REAL, limit)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)

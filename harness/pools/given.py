@@ -20,7 +20,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -39,7 +38,7 @@ GB = 1e9
 PROBLEM, NAME = "problem_id", "id"
 BLOCK = 2**24  # bytes of a .csv that are parsed at once: no row may be longer
 
-Arrays: TypeAlias = dict[str, Callable[[], Any]]  # name -> what reads the array
+Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the array
 
 
 class GivenVectors:
@@ -65,20 +64,18 @@ class GivenVectors:
         self._unnamed = held is None and path.suffix == ".npy"
         self._row_names: dict[str, list[str]] = {}
         if held is not None:
-            self._arrays: Arrays = {name: partial(held.__getitem__, name) for name in held}
-        else:
-            kinds = {".npz": self._npz, ".safetensors": self._safetensors, ".npy": self._npy}
-            kinds |= {".csv": self._table, ".parquet": self._table}
-            if path.suffix not in kinds:
-                raise HarnessError(
-                    f"{self.where}: must be .npz or .safetensors, one (n, d) array per problem id, or .npy, .csv or "
-                    ".parquet"
-                )
-            with _one_line(self.where):
-                if not path.is_file():
-                    raise HarnessError(f"{self.where}: no such file")
-                self._arrays = kinds[path.suffix]()
-        self.names = dict.fromkeys(self._arrays)
+            self.names: Arrays = {name: partial(held.__getitem__, name) for name in held}
+            return
+        kinds = {".npz": self._npz, ".safetensors": self._safetensors, ".npy": self._npy}
+        kinds |= {".csv": self._table, ".parquet": self._table}
+        if path.suffix not in kinds:
+            raise HarnessError(
+                f"{self.where}: must be .npz or .safetensors, one (n, d) array per problem id, or .npy, .csv, .parquet"
+            )
+        if not path.is_file():
+            raise HarnessError(f"{self.where}: no such file")
+        with _one_line(self.where):
+            self.names = kinds[path.suffix]()
 
     def row_names(self, name: str) -> Sequence[str]:
         """The names of the array's rows, in a table with a column `id`; empty for other files."""
@@ -91,16 +88,15 @@ class GivenVectors:
 
         Values beyond 1e15 are refused: float32 ends at 3e38, and selectors sum squares.
         """
-        where, name = f"{self.where}: {problem_id!r}", problem_id
-        if name not in self.names:
-            name = self.lines.get(name, name)
+        where = f"{self.where}: {problem_id!r}"
+        name = problem_id if problem_id in self.names else self.lines.get(problem_id, problem_id)
         if self._unnamed and len(self.names) == len(self.lines) == 1:
             (name,) = self.names
         if name not in self.names:
-            names = ", ".join(f"{name!r:.60}" for name in [*self.names][:3]) + (", ..." if len(self.names) > 3 else "")
-            raise HarnessError(f"{where} is not in the file ({len(self.names)} other ids are: {names or 'none'})")
+            others = ", ".join(f"{name!r:.60}" for name in [*self.names][:3]) + (", ..." if len(self.names) > 3 else "")
+            raise HarnessError(f"{where} is not in the file ({len(self.names)} other ids are: {others or 'none'})")
         with _one_line(where):
-            array = self._arrays[name]()
+            array = self.names[name]()
             array = array if hasattr(array, "toarray") else np.asarray(array)
         if array.dtype.kind not in "fiub":
             raise HarnessError(f"{where} must hold numbers, got {array.dtype}; save them as float32")
@@ -161,14 +157,12 @@ class GivenVectors:
         import pyarrow as pa
 
         batches, size = [], 0
-        for batch in _batches(self.path, self.where):
+        for batch in _batches(self.path):
             size += batch.nbytes
             self._check_size(size, self.where)
             batches.append(batch)
-        if not batches:
-            return {}
         table = pa.Table.from_batches(batches)
-        vectors, columns = _numbers(table, self.where), set(table.schema.names)
+        vectors, columns = _numbers(table), table.schema.names
         self._unnamed = PROBLEM not in columns
         ids = [self.path.stem] * len(vectors) if self._unnamed else table[PROBLEM].to_pylist()
         rows: dict[str, list[int]] = {}
@@ -197,11 +191,12 @@ def _one_line(where: str) -> Iterator[None]:
 def _largest(vectors: Any) -> Floats:
     """The largest absolute values of the rows of vectors (n, d), dense or scipy-sparse: (n,); NaN if a row has one."""
     if not vectors.shape[1]:
-        return np.zeros(vectors.shape[0], np.float32)
-    if vectors.dtype.kind != "f":
+        return np.zeros(vectors.shape[0])
+    if vectors.dtype.kind != "f":  # the smallest whole number has no absolute value
         vectors = vectors.astype(np.float64)
     largest: Any = np.abs(vectors).max(axis=1)
-    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
+    dense = largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
+    return np.asarray(dense, np.float64)  # float16 knows no 1e15
 
 
 def _array_in(file: Any) -> Any:
@@ -217,13 +212,12 @@ def _array_in(file: Any) -> Any:
 def is_table(path: Path) -> bool:
     """Whether a `.csv` or `.parquet` file holds vectors, and not responses: none of its other columns is text."""
     try:
-        with _one_line(""):
-            return path.suffix in (".csv", ".parquet") and bool(len(_numbers(next(_batches(path, "")), "")))
-    except HarnessError:
+        return path.suffix in (".csv", ".parquet") and len(_numbers(next(_batches(path)))) > 0
+    except Exception:  # whatever a library raises: who reads the file as responses says what is wrong
         return False
 
 
-def _batches(path: Path, where: str) -> Iterator[Any]:
+def _batches(path: Path) -> Iterator[Any]:
     """The record batches of a table; of a .csv with all columns but problem_id and id as numbers."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
@@ -238,21 +232,16 @@ def _batches(path: Path, where: str) -> Iterator[Any]:
         names = [cell.strip() for cell in next(csv.reader([file.readline()]), [])]
         has_header = not all(map(_is_number, names))
         if has_header and "" in names:
-            raise HarnessError(
-                f"{where} cannot be read: a column has no name, as the index has that pandas writes: save it with "
-                "index=False"
-            )
+            raise ValueError("a column has no name, as the index has that pandas writes: save it with index=False")
         names = names if has_header else [str(place) for place in range(len(names))]
         types = {name: pa.string() if name in (PROBLEM, NAME) else pa.float64() for name in names}
         file.seek(0)
         reading = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK, skip_rows=int(has_header), column_names=names)
-        as_numbers = pa_csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=False)
+        as_numbers = pa_csv.ConvertOptions(column_types=types)
         try:
             yield from pa_csv.open_csv(file.buffer, read_options=reading, convert_options=as_numbers)
         except pa.ArrowInvalid as failure:
-            raise HarnessError(
-                f"{where} cannot be read ({failure}): only problem_id and id may be text, and a header must name them"
-            ) from failure
+            raise ValueError(f"{failure}; only problem_id and id may be text, and a header must name them") from failure
 
 
 def _is_number(cell: str) -> bool:
@@ -263,27 +252,14 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def _numbers(table: Any, where: str) -> Floats:
+def _numbers(table: Any) -> Floats:
     """The numbers of a pyarrow table, (rows, d) float64; NaN where one is missing."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    columns = [table[name] for name in table.schema.names if name not in (PROBLEM, NAME)]
-    is_nested = [kinds.is_nested(column.type) for column in columns]
-    if not columns or any(is_nested[1:]) or (is_nested[0] and len(columns) > 1):
-        raise HarnessError(
-            f"{where} cannot be read: it needs numbers in columns, or all in one column of lists, got "
-            f"{', '.join(table.schema.names) or 'no column':.200}"
-        )
-    if not is_nested[0]:
-        return np.column_stack([column.to_numpy() for column in columns]).astype(np.float64, copy=False)
-    lengths = pc.list_value_length(columns[0]).to_numpy()
-    if len(other := np.flatnonzero(lengths != lengths[0])):
-        row = other[0]
-        raise HarnessError(f"{where}, row {row}: it has {lengths[row]} numbers, but row 0 has {lengths[0]}")
-    flat = pc.list_flatten(columns[0]).to_numpy()
-    numbers: Floats = flat.reshape(len(lengths), lengths[0]).astype(np.float64, copy=False)
-    return numbers
+    names = table.schema.names
+    columns = [np.asarray(table[name]) for name in names if name not in (PROBLEM, NAME)]
+    if not columns:
+        raise ValueError(f"it needs numbers in columns, or all in one column of lists, got {', '.join(names):.200}")
+    is_of_lists = len(columns) == 1 and len(columns[0]) and isinstance(columns[0][0], np.ndarray)
+    return (np.stack(columns[0].tolist()) if is_of_lists else np.column_stack(columns)).astype(np.float64, copy=False)
 
 
 # What was verified before
@@ -318,9 +294,7 @@ def check_verified(given: Mapping[str, Sequence[int]], sizes: Mapping[str, int])
 
 def _indices(name: str, indices: Any, sizes: Mapping[str, int], where: str) -> list[int]:
     if name not in sizes:
-        close = get_close_matches(str(name), sizes, n=1, cutoff=0.5)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise HarnessError(f"{where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
+        raise HarnessError(f"{where}: problem {name!r:.80} is none of the {len(sizes)} of the pool")
     where, n = f"{where} ({name})", sizes[name]
     if not isinstance(indices, list):
         raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")

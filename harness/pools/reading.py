@@ -5,16 +5,14 @@ files first. What a layout gives is checked.
 
 A line's problem is looked for in this order, each time by all ids or prompts of the line:
 
-    --ids           the problem that the table gives; a line in the table joins to that problem or to none
-    id              the line's id is the problem's
-    prompt          the line's prompt is the problem's raw one
-    rendered        ... or the problem as the task asks it: the contents of its chat messages
-    within          the line's prompt, say a rendered chat, holds the raw prompt, else the last message, of one problem
+    --ids       the problem that the table gives; a line in the table joins to that problem or to none
+    id          the line's id is the problem's
+    prompt      the line's prompt is the problem's raw one
+    rendered    ... or the problem as the task asks it: the contents of its chat messages, or that of the last one
 
-Before prompts are compared, each run of blanks becomes one blank. `within` needs at least 20 characters, and a match
-must not cut a number at its ends ("... 1 1 1" is not within "... 1 1 13"). Of nested matches the longer counts. A line
-that fits several problems joins to none (few-shot prompts hold several). Duplicates in a data set, with the same prompt
-and reference, are an exception: the first counts. 83 of the 4,096 problems of dapo-math are such duplicates.
+Before prompts are compared, each run of blanks becomes one blank. A line that fits several problems joins to none.
+Duplicates in a data set, with the same prompt and reference, are an exception: the first counts. 83 of the 4,096
+problems of dapo-math are such duplicates.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ import csv
 import hashlib
 import json
 import math
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +28,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from harness.contracts import Task
 from harness.errors import HarnessError, contained, error_text
@@ -44,8 +41,6 @@ from harness.system.json_text import Line, digest, read_lines, storable
 from .record import FileLayout, LineLayout, PoolRecord, Say, as_reference, column_in, scores_in, text_in, texts_in
 
 BUILT_IN = "diversity-harness"  # the distribution whose layouts are part of no pool's key
-
-Layout: TypeAlias = LineLayout | FileLayout
 
 
 def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None = None) -> Iterator[PoolRecord]:
@@ -64,7 +59,7 @@ def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None 
 
 
 def _records(path: Path, say: Say, layouts: Layouts) -> Iterator[PoolRecord]:
-    layout: Any = layouts.of(path)
+    layout = layouts.of(path)
     if layout is OWN:
         yield from OWN.read(_alike(OWN, read_lines(path)))
         return
@@ -135,7 +130,7 @@ def pool_digest(path: Path, layouts: Layouts) -> str:
     """
     if not path.is_dir():
         return file_digest(path)
-    layout: Any = layouts.of_file(path)
+    layout = layouts.of_file(path)
     if hasattr(layout, "files"):
         files = _called(f"pool {path}: layout {layout.name!r}", layout.files, path)
     else:
@@ -157,7 +152,6 @@ class OwnLayout:
         return "problem_id" in value or "responses" in value
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """Yield a record for each line; HarnessError for a malformed one."""
         return map(_own_record, lines)
 
 
@@ -199,16 +193,14 @@ class Layouts:
     """The layouts of a registry (None: of the installed plugins), built when a file first needs one.
 
     Those of `--plugin` files and other distributions are asked before the built-in ones, so that a parquet file of
-    another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr),
-    and the message on an unknown layout names it.
+    another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr).
     """
 
     def __init__(self, registry: Registry | None = None, say: Say | None = None) -> None:
-        self._given, self._say = registry, say or (lambda line: print(line, file=sys.stderr))
-        self._broken: list[str] = []
+        self._registry, self._say = registry, say or (lambda line: print(line, file=sys.stderr))
 
-    def of(self, path: Path) -> Layout:
-        """Return the layout of a pool. An empty file has our own. HarnessError if no layout fits."""
+    def of(self, path: Path) -> Any:
+        """The layout of a pool. An empty file has our own. HarnessError if no layout fits."""
         try:
             first = None if path.is_dir() else _first_line(path)
         except HarnessError:  # no JSON
@@ -219,12 +211,21 @@ class Layouts:
             if (layout := self.of_file(path)) is not None:
                 return layout
             first = first or _first_line(path)
-        return OWN if first is None or OWN.fits(first.value) else self._of_line(first)
+        if first is None or OWN.fits(first.value):
+            return OWN
+        if (layout := self._first(LineLayout, first.value)) is not None:
+            return layout
+        known = [f"{OWN.name} ({OWN.keys})"]
+        known += [f"{each.name} ({each.keys})" for _, each in self._built if isinstance(each, LineLayout)]
+        known += [each.holds for _, each in self._built if isinstance(each, FileLayout)]
+        hint = self._registry.hint() if self._registry else ""
+        raise HarnessError(
+            f"{first.where}: unknown layout: its keys are {_shown_keys(first)}; known are {'; '.join(known)}{hint}"
+        )
 
-    def of_file(self, path: Path) -> FileLayout | None:
-        """The first layout of files that fits a file or folder."""
-        layout: FileLayout | None = self._first(FileLayout, path)
-        return layout
+    def of_file(self, path: Path) -> Any:
+        """The first layout of files that fits a file or folder; None if none does."""
+        return self._first(FileLayout, path)
 
     def in_key(self, path: Path) -> dict[str, Any] | None:
         """What fixes how a pool is read (name, distribution, code), for its key; None for ours and built-in layouts."""
@@ -233,44 +234,23 @@ class Layouts:
         return next((described(other, layout) for other in others if not _is_built_in(other)), None)
 
     @cached_property
-    def _registry(self) -> Registry:
-        return self._given or load_registry()
-
-    @cached_property
-    def _built(self) -> list[tuple[Registration, Layout]]:
+    def _built(self) -> list[tuple[Registration, LineLayout | FileLayout]]:
         """The layouts that could be built, in the order in which they are asked."""
-        built = []
-        for registration in sorted(self._registry.registrations, key=_is_built_in):
-            if registration.kind == "layout":
-                try:
-                    layout = build(self._registry, "layout", Spec(registration.full_name))
-                    if not isinstance(layout, (LineLayout, FileLayout)):
-                        raise HarnessError("it lacks name, fits, read, keys (of lines) or holds (of files)")
-                    built.append((registration, layout))
-                except HarnessError as failure:
-                    self._broken.append(f"{registration.name!r} of {registration.origin}")
-                    self._say(f"pool: layout {self._broken[-1]} is left out: {failure}")
+        built: list[tuple[Registration, LineLayout | FileLayout]] = []
+        self._registry = self._registry or load_registry()
+        for registration in sorted(self._registry.of_kind("layout"), key=_is_built_in):
+            try:
+                layout = build(self._registry, "layout", Spec(registration.full_name))
+                if not isinstance(layout, (LineLayout, FileLayout)):
+                    raise HarnessError("it lacks name, fits, read, keys (of lines) or holds (of files)")
+                built.append((registration, layout))
+            except HarnessError as failure:
+                self._say(f"pool: layout {registration.name!r} of {registration.origin} is left out: {failure}")
         return built
 
-    def _of_line(self, line: Line) -> LineLayout:
-        """The first layout of lines that fits; HarnessError, which names all that are known, where none does."""
-        layout: LineLayout | None = self._first(LineLayout, line.value)
-        if layout is not None:
-            return layout
-        layouts = [OWN, *(layout for _, layout in self._built)]
-        known = [f"{layout.name} ({layout.keys})" for layout in layouts if isinstance(layout, LineLayout)]
-        known += [layout.holds for layout in layouts if isinstance(layout, FileLayout)]
-        left_out = f"; left out as broken: {', '.join(self._broken)}" if self._broken else ""
-        raise HarnessError(
-            f"{line.where}: unknown layout: its keys are {_shown_keys(line)}; known are {'; '.join(known)}{left_out}"
-            f"{self._registry.hint()}"
-        )
-
     def _first(self, kind: Any, value: Any) -> Any:
-        for _, layout in self._built:
-            if isinstance(layout, kind) and _called(f"pool: layout {layout.name!r}", layout.fits, value):
-                return layout
-        return None
+        fit = (each for _, each in self._built if isinstance(each, kind))
+        return next((each for each in fit if _called(f"pool: layout {each.name!r}", each.fits, value)), None)
 
 
 def _first_line(path: Path) -> Line | None:
@@ -289,17 +269,12 @@ def _shown_keys(line: Line) -> str:
 # Joining
 
 
-SHORTEST = 20  # characters of a prompt that is looked for within others; also the length of the index's keys
-SEVERAL = "several"
 WAYS = {
     "--ids": "by the table of --ids",
     "id": "by id",
     "prompt": "by prompt",
     "rendered": "by the prompt as the task asks it",
-    "within": "because their prompt holds the task's",
 }
-
-Prompts: TypeAlias = dict[str, Problem | None]  # squeezed prompt -> its problem; None where it is of several
 
 
 class Joined:
@@ -313,14 +288,14 @@ class Joined:
         self._index: dict[str, list[Any]] = {}  # what `index` returns
 
     def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
-        self._index = {"entries": [], "lost": [], "several": [], "notes": []}
+        self._index = {"entries": [], "lost": [], "notes": []}
         taken: dict[str, str] = {}
         for record in read_pool(self.path, self._index["notes"].append, self.layouts):
             prompt = next(iter(record.prompts), "")
             problem: Problem | None = Problem(record.problem_id, prompt, record.reference)
             problem, way = self.join(record) if self.join else (problem, "")
             if problem is None:
-                self._index["several" if way == SEVERAL else "lost"].append(record.problem_id)
+                self._index["lost"].append(record.problem_id)
                 continue
             name = storable(problem.id)  # as a cell has it
             if name in taken:
@@ -335,24 +310,20 @@ class Joined:
                 "reference": record.reference,
                 "n": len(record.responses),
                 "graded": record.correct is not None,
-                **({"figures": True} if record.measurements else {}),
-                **({"scores": list(record.scores)} if record.scores else {}),
-                "logprob_kind": record.logprob_kind,
+                "figures": bool(record.measurements),
             }
             self._index["entries"].append(entry)
             yield record, problem
 
     def index(self) -> dict[str, Any]:
-        """Return what the last pass joined; HarnessError if no line joined, or none by the table of --ids.
+        """What the last pass joined; HarnessError if no line joined, or none by the table of --ids.
 
         entries  for each joined problem what the file says of it
-        lost     the ids of lines that fit no problem
-        several  the ids of lines that fit several problems, and so join to none
+        lost     the ids of lines that fit no problem, or several
         notes    how the file was read
         """
-        ids, entries = self.join and self.join.ids, self._index["entries"]
+        ids, entries, lost = self.join and self.join.ids, self._index["entries"], self._index["lost"]
         if not entries:
-            lost = [*self._index["lost"], *self._index["several"]]
             raise HarnessError(
                 f"pool {self.path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is "
                 f"{lost[0]!r}: check the split, or {'the table' if ids else 'give a table of --ids'}"
@@ -365,95 +336,48 @@ class Joined:
 
 
 def remarks(index: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines for the user about an `index`: how its file was read, how its lines joined, which joined none."""
-    entries, lost, several = index["entries"], index["lost"], index["several"]
-    total = len(entries) + len(lost) + len(several)
+    """Lines for the user about an `index`: how its file was read, how its lines joined, which joined to none."""
+    lost, ways = index["lost"], Counter(entry["way"] for entry in index["entries"])
     yield from index["notes"]
-    ways = Counter(entry["way"] for entry in entries)
     if set(ways) - {"", "id"}:
         yield "pool: joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in WAYS.items() if ways[way])
-    for names, what, remedy in (
-        (lost, "join to none of the task's", ""),
-        (several, "fit several of the task's and are left out", "; a table of --ids says which is meant"),
-    ):
-        if names:
-            first = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-            yield f"pool: {len(names)} of {total} problems {what}: {first}{remedy}"
+    if lost:
+        first = ", ".join(map(repr, lost[:5])) + (", ..." if len(lost) > 5 else "")
+        yield f"pool: {len(lost)} of {len(lost) + ways.total()} problems join to none of the task's: {first}"
 
 
 class Joiner:
     """Find the problem of a task that a line of a pool answers; the module's docstring lists the ways."""
 
     def __init__(self, task: Task, problems: Iterable[Problem], ids: IdTable | None = None) -> None:
-        problems = list(problems)
-        chats = [(task.messages(problem), problem) for problem in problems]
-        raw = _by_prompt((problem.prompt, problem) for problem in problems)
-        rendered = _by_prompt(("\n".join(message["content"] for message in chat), problem) for chat, problem in chats)
-        last = _by_prompt((chat[-1]["content"], problem) for chat, problem in chats if chat)
+        raw, rendered, last = [], [], []
+        for problem in problems:
+            contents = [message["content"] for message in task.messages(problem)]
+            raw.append((problem.prompt, problem))
+            rendered.append(("\n".join(contents), problem))
+            last += [(content, problem) for content in contents[-1:]]
         self.ids = ids
-        self.by_id = {problem.id: problem for problem in problems}
-        self._ways: tuple[tuple[str, Callable[[str], list[Problem | None]]], ...] = (
-            ("prompt", lambda text: [raw[text]] if text in raw else []),
-            ("rendered", lambda text: [rendered[text]] if text in rendered else []),
-            ("within", Within(raw)),
-            ("within", Within(last)),
-        )
+        self.by_id = {problem.id: problem for _, problem in raw}
+        self._ways = (("prompt", _by_prompt(raw)), ("rendered", _by_prompt(rendered)), ("rendered", _by_prompt(last)))
 
     def __call__(self, record: PoolRecord) -> tuple[Problem | None, str]:
-        """Return the problem and the way it was found; None, and `SEVERAL` or another text, where there is none."""
+        """Return the problem, None where there is none, and the way it was found."""
         if self.ids and (mapped := self.ids.find(record)) is not None:
             return self.by_id.get(mapped), "--ids"
         if known := [name for name in record.ids if name in self.by_id]:
             return self.by_id[known[0]], "id"
         prompts = [_squeezed(prompt) for prompt in record.prompts]
-        for way, find in self._ways:
-            for fits in map(find, prompts):
-                if fits:
-                    return (fits[0], way) if len(fits) == 1 and fits[0] else (None, SEVERAL)
-        return None, ""
+        fits = ((problems[prompt], way) for way, problems in self._ways for prompt in prompts if prompt in problems)
+        return next(fits, (None, ""))
 
 
-class Within:
-    """Find the problem whose prompt is contained in a longer text, of which every position is looked up in an index."""
-
-    def __init__(self, prompts: Prompts) -> None:
-        self.starts: dict[str, list[tuple[str, Problem | None]]] = {}
-        for prompt, problem in prompts.items():
-            if len(prompt) >= SHORTEST:
-                self.starts.setdefault(prompt[:SHORTEST], []).append((prompt, problem))
-
-    def __call__(self, text: str) -> list[Problem | None]:
-        """The problems whose prompts the text contains, each once; None for problems that share a prompt."""
-        contained: dict[int, Problem | None] = {}
-        end = 0
-        for start in range(len(text) - SHORTEST + 1 if self.starts else 0):
-            fits = [fit for fit in self.starts.get(text[start : start + SHORTEST], ()) if _stands(fit[0], text, start)]
-            if fits:
-                prompt, problem = max(fits, key=lambda fit: len(fit[0]))
-                if start + len(prompt) > end:  # else it lies inside one found before
-                    end = start + len(prompt)
-                    contained[id(problem)] = problem
-        return list(contained.values())
-
-
-def _stands(prompt: str, text: str, start: int) -> bool:
-    """Whether the prompt is at that place and no number runs on over its ends."""
-    end = start + len(prompt)
-    cuts_before = prompt[0].isdigit() and re.search(r"\d\.?$", text[max(0, start - 2) : start])
-    cuts_after = prompt[-1].isdigit() and re.match(r"\.?\d", text[end : end + 2])
-    return text.startswith(prompt, start) and not cuts_before and not cuts_after
-
-
-def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
-    """The problem of each prompt; of several that are graded alike (same reference and meta) the first."""
-    known: Prompts = {}
+def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> dict[str, Problem | None]:
+    """Squeezed prompt -> its problem; of several that are graded alike (reference and meta) the first, else None."""
+    known: dict[str, Problem | None] = {}
     for prompt, problem in pairs:
-        squeezed = _squeezed(prompt)
-        first = known.get(squeezed, problem)
-        same = first is problem or (
-            first and repr([first.reference, first.meta]) == repr([problem.reference, problem.meta])
-        )
-        known[squeezed] = first if same else None
+        first = known.setdefault(_squeezed(prompt), problem)
+        if first and repr([first.reference, first.meta]) != repr([problem.reference, problem.meta]):
+            known[_squeezed(prompt)] = None
     return known
 
 
@@ -462,28 +386,25 @@ def _squeezed(text: str) -> str:
 
 
 class IdTable:
-    """A table (JSONL, JSON, CSV, TSV): the problem's id for a pool's line, known by its id or its prompt."""
+    """A table, JSONL or .csv: `task_id`, the problem's id, and `pool_id` or `prompt` of the line that answers it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._by_id: dict[str, str] = {}
         self._by_prompt: dict[str, str | None] = {}
-        for row in _rows(path):
-            task_id, pool_id = _cell(row, "task_id", "problem_id", "id"), _cell(row, "pool_id", "from")
-            prompt = row.value.get("prompt")
-            if task_id is not None and pool_id is not None:
-                before = self._by_id.setdefault(pool_id, task_id)
-                if before != task_id:
-                    raise HarnessError(f"{row.where}: {pool_id!r} is {task_id!r} here and {before!r} in a row before")
-            elif task_id is not None and isinstance(prompt, str):
-                squeezed = _squeezed(prompt)
-                same = self._by_prompt.get(squeezed, task_id) == task_id
-                self._by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
-            else:
+        for where, row in _rows(path):
+            cells = ("" if row.get(name) is None else str(row[name]) for name in ("task_id", "pool_id", "prompt"))
+            task_id, pool_id, prompt = map(str.strip, cells)
+            if not task_id or not (pool_id or prompt):
                 raise HarnessError(
-                    f"{row.where}: expected the task's id (task_id, problem_id or id) and the pool's line (pool_id, "
-                    f"from or prompt), got {_shown_keys(row)}"
+                    f"{where}: expected the task's id (task_id) and the pool's line (pool_id or prompt), got "
+                    f"{', '.join(map(repr, row)):.300}"
                 )
+            if not pool_id:
+                before = self._by_prompt.setdefault(_squeezed(prompt), task_id)
+                self._by_prompt[_squeezed(prompt)] = task_id if before == task_id else None  # of several: names none
+            elif (known := self._by_id.setdefault(pool_id, task_id)) != task_id:
+                raise HarnessError(f"{where}: {pool_id!r} is {task_id!r} here and {known!r} in a row before")
         if not self._by_id and not self._by_prompt:
             raise HarnessError(f"ids {path}: no rows: it holds a task's id and a pool's line each, see docs/pools.md")
 
@@ -494,24 +415,14 @@ class IdTable:
         return next((name for name in named if name is not None), None)
 
 
-def _cell(row: Line, *names: str) -> str | None:
-    """The text or whole number under the first of those names that is there."""
-    cells = (row.value.get(name) for name in names)
-    return next((str(cell).strip() for cell in cells if isinstance(cell, (str, int)) and str(cell).strip()), None)
-
-
-def _rows(path: Path) -> Iterator[Line]:
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a table, each with its place for messages."""
+    if ".csv" not in path.suffixes:
+        yield from ((line.where, line.value) for line in read_lines(path, "ids"))
+        return
     with opened(path, "ids") as file:
-        start = file.read(4096)
-        if start.lstrip()[:1] in ("{", "["):
-            yield from read_lines(path, "ids")
-            return
-        file.seek(0)
-        reader = csv.DictReader(file, delimiter="\t" if "\t" in start.partition("\n")[0] else ",", strict=True)
+        reader = csv.DictReader(file, strict=True)
         try:
-            for row in reader:
-                place = f"line {reader.line_num}"
-                value = {str(name): cell for name, cell in row.items()}
-                yield Line(value, reader.line_num, place, f"ids {path}, {place}")
+            yield from ((f"ids {path}, line {reader.line_num}", row) for row in reader)
         except csv.Error as failure:
             raise HarnessError(f"ids {path}, line {reader.line_num}: not CSV ({failure})") from failure

@@ -1,8 +1,8 @@
 """What whoever writes a layout of pool files needs: the record that it gives, what it offers, and functions to read by.
 
 A layout is a plugin (`register_layouts`), built without parameters. It turns a file of another tool into `PoolRecord`s,
-one a problem, and reads either JSON lines (`LineLayout`) or whole files (`FileLayout`). It refuses
-by a HarnessError that names file and place.
+one a problem, and reads JSON lines (`LineLayout`) or whole files (`FileLayout`). It refuses by a HarnessError that
+names file and place.
 """
 
 from __future__ import annotations

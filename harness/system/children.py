@@ -46,6 +46,11 @@ LONGEST = 60  # bytes of the temporary folder's path: a socket's has at most 107
 # Functions.
 
 
+_one_call = threading.Lock()
+_pool: ProcessPoolExecutor | None = None
+_worker: psutil.Process | None = None
+
+
 def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     """Return `function(argument)`, called in a process that is kept for the next call, and killed if it is late.
 
@@ -68,11 +73,6 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     if fault:
         raise HarnessError(fault)
     return result  # type: ignore[no-any-return]
-
-
-_one_call = threading.Lock()
-_pool: ProcessPoolExecutor | None = None
-_worker: psutil.Process | None = None
 
 
 def _begin() -> None:
@@ -144,19 +144,17 @@ class Warden:
 
     folder  for files of its commands, and short enough for a socket; deleted when the warden ends
     passed  file descriptors that are held until all has ended
+    close   ends the command and the warden, at exit too
     """
 
     def __init__(self, passed: Sequence[int] = ()) -> None:
         place = tempfile.gettempdir()
-        self.folder = Path(tempfile.mkdtemp(prefix="harness-", dir=place if len(place) <= LONGEST else "/tmp"))
-        self.folder = self.folder.resolve()
+        folder = tempfile.mkdtemp(prefix="harness-", dir=place if len(place) <= LONGEST else "/tmp")
+        self.folder = Path(folder).resolve()
         command = [sys.executable, "-P", "-m", "harness.system.warden", str(self.folder)]
         pipe = subprocess.PIPE  # the command does not come as an argument: a search for it must not find the warden
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True, pass_fds=passed)
-        assert process.stdin
-        assert process.stdout
-        self._in, self._out = process.stdin, process.stdout
-        self.close = weakref.finalize(self, _close, process)  # at exit too
+        self._process: Any = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True, pass_fds=passed)
+        self.close = weakref.finalize(self, _close, self._process)
 
     def start(
         self,
@@ -182,8 +180,8 @@ class Warden:
             "grace_s": grace_s,
         }
         try:
-            self._in.write(json.dumps(task).encode() + b"\n")
-            self._in.flush()
+            self._process.stdin.write(json.dumps(task).encode() + b"\n")
+            self._process.stdin.flush()
         except (BrokenPipeError, ValueError):  # ValueError: the pipe is closed
             raise Lost from None
 
@@ -193,34 +191,38 @@ class Warden:
         OSError if it could not be started, Lost if the warden has ended.
         """
         try:
-            if not wait([self._out.fileno()], timeout_s):
+            if not wait([self._process.stdout.fileno()], timeout_s):
                 return None
-            answer: dict[str, Any] = json.loads(self._out.readline())
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         except ValueError:  # the pipe is closed, or there is no whole line
             raise Lost from None
         if "fault" in answer:
             raise OSError(*answer["fault"])
         return Ended(answer["status"], *answer["printed"])
 
-    def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any) -> Ended:
-        """Run a command to its end; the arguments are those of `start`, the errors those of `ended`."""
+    def run(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        watch: Callable[[], None] = lambda: None,
+        **options: Any,
+    ) -> Ended:
+        """Run a command to its end, and call `watch` meanwhile; arguments as of `start`, errors as of `ended`."""
         self.start(command, environment, **options)
-        ended = self.ended()
-        assert ended
+        while (ended := self.ended(POLL_S)) is None:
+            watch()
+        watch()
         return ended
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _close(process: Any) -> None:
     """Let a warden end its command and itself."""
-    assert process.stdin
-    assert process.stdout
     with suppress(BrokenPipeError):
         process.stdin.close()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(END_S)
-    except subprocess.TimeoutExpired:  # a process that cannot be killed: it waits for a device
-        process.kill()
-        process.wait()
+    process.kill()  # if it waits for a process that cannot be killed, which waits for a device
+    process.wait()
     process.stdout.close()
 
 
@@ -229,7 +231,7 @@ class Wardens:
 
     def __init__(self) -> None:
         self._idle: list[Warden] = []
-        self._busy: set[Warden] = set()
+        self._every: list[Warden] = []
         self.closed = False
 
     @contextmanager
@@ -239,22 +241,20 @@ class Wardens:
             warden = self._idle.pop()
         except IndexError:
             warden = Warden()
-        self._busy.add(warden)
+            self._every.append(warden)
         try:
             if self.closed:
                 raise Lost
             yield warden
-            self._idle.append(warden)
         except BaseException:
             warden.close()
             raise
-        finally:
-            self._busy.discard(warden)
+        self._idle.append(warden)
 
     def close(self) -> None:
         """End all wardens, and the commands that they run."""
         self.closed = True
-        for warden in [*self._idle, *self._busy]:
+        for warden in list(self._every):
             warden.close()
 
 
@@ -271,16 +271,12 @@ def run_child(
     `watch` is called several times a second while the command runs, and once after it. Any exception from it, Ctrl-C,
     and the end of this process end the command and all its descendants: by SIGTERM, and after `grace_s` by SIGKILL.
     Descendants that an ended command leaves are ended too. OSError if the command cannot be started.
-    `environment`: variables to add to those of this process. `passed`: as for a `Warden`.
     """
     warden = Warden(passed)
     try:
-        warden.start(command, environment, log=log, grace_s=grace_s)
-        while (ended := warden.ended(POLL_S)) is None:
-            watch()
-        watch()
-        assert ended.status is not None
-        return ended.status
+        status = warden.run(command, environment, watch, log=log, grace_s=grace_s).status
+        assert status is not None
+        return status
     except Lost:
         return -signal.SIGKILL
     finally:
@@ -291,77 +287,49 @@ def run_child(
 # with 1, too, when nothing catches an exception, or when it cannot start.
 
 _INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
-_SCRIPT = re.compile(r".+\.(?:py|pl|rb|js|mjs|cjs|sh|bash|R|r|jl|lua|php)")
-_CODE = re.compile(r"-\w*[cempr]")  # options after which code or a module's name may stand, and no script
-
-_TRACEBACK = "Traceback (most recent call last):"
-_HANDLED = (  # ends the traceback of an exception that was caught, and followed by another one
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
+_SCRIPT = re.compile(r"[^{]+\.(?:py|pl|rb|js|mjs|cjs|sh|bash|R|r|jl|lua|php)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Python 3.13, with FORCE_COLOR
 _FRAME = re.compile(r'^  File "(.+)", line \d+(?:, in (.+))?$', re.MULTILINE)
 _END = re.compile(r"^\S.*", re.MULTILINE)  # what ends the frames: the exception
-_ASSERTION = re.compile(r"AssertionError(?::|$)")
-_GENERATED = re.compile(r"__\w+__")  # the functions that dataclasses make of a string, too
-_UNREADABLE = re.compile(  # Python cannot read the program: there is no traceback
-    r'^  File ".+", line \d+\n(?:    .*\n)*(?:Syntax|Indentation|Tab)Error: ', re.MULTILINE
-)
-_NO_START = re.compile(
-    r"^(?:Fatal Python error: |.*(?:python|pypy)[\d.]*: (?:No module named |Error while finding module specification "
-    r"|can't find '__main__' module in ))",
+_NO_START = re.compile(  # Python cannot read the program, or not begin: there is no traceback
+    r"^(?:(?:Syntax|Indentation|Tab|Fatal Python )[Ee]rror: "
+    r"|.*(?:python|pypy)[\d.]*: (?:No module named |Error while finding module |can't find '__main__' module in ))",
     re.MULTILINE,
 )
 
 
 def require_program(words: Sequence[str], what: str) -> None:
-    """HarnessError if a command's program is not there, or the script that it names to python, sh or the like.
-
-    The script is the word after the interpreter, or the first one that ends as scripts do. What only a run can show
-    (modules, files in a container, the words of `sh -c`) is not looked for.
+    """HarnessError if a command's program is not there, or the script that is the first word after python, sh, ...
 
     what  the option that has the command, as messages begin: "verify: --verifier"
     """
-    program, *rest = words
+    program, script = words[0], words[1] if len(words) > 1 else ""
     if shutil.which(program) is None:
-        if Path(program).is_file():
-            raise HarnessError(
-                f"{what}: {program!r} is no program: `chmod +x` it, or name what runs it: python, sh, ..."
-            )
-        raise HarnessError(f"{what}: there is no program {program!r}: give its path, or one that is on PATH")
-    if not _INTERPRETER.fullmatch(Path(program).name):
-        return
-    for place, word in enumerate(rest):
-        if "{" in word or _CODE.fullmatch(word):
-            return
-        if not word.startswith("-") and (place == 0 or _SCRIPT.fullmatch(word)):
-            if not any(Path(word + end).exists() for end in ("", ".js")) and shutil.which(word) is None:
-                raise HarnessError(f"{what}: there is no file {word!r} in {Path.cwd()}: give its path from there")
-            return
+        raise HarnessError(
+            f"{what}: there is no program {program!r}: give its path, or one that is on PATH; a script must be "
+            "executable (`chmod +x`), or stand after what runs it (python, sh, ...)"
+        )
+    is_run = _INTERPRETER.fullmatch(Path(program).name) and _SCRIPT.fullmatch(script)
+    if is_run and not Path(script).exists() and shutil.which(script) is None:
+        raise HarnessError(f"{what}: there is no file {script!r} in {Path.cwd()}: give its path from there")
 
 
 def failed_itself(err: str, response_file: str) -> bool:
     """Whether a program that ended with 1 did not judge, by its standard error.
 
-    That is so if an exception stands there that was not handled by raising another one, unless it is a failed `assert`
-    or was raised in the response's code: in its file, or in a string that the program executes. Only the lines of
-    frames and the exception's type are read, no message: a response whose text a message quotes can at most turn an
-    error into a wrong or a wrong into an error, and a traceback too many makes an error.
+    That is so if Python could not start it, or by the last traceback that stands there, unless its exception is a
+    failed `assert`, or was raised in the response's code: in its file, or in a string that the program executes. Only
+    the lines of frames and the exception's type are read: a response whose text a message quotes can at most turn an
+    error into a wrong or a wrong into an error.
     """
-    before, *tracebacks = _COLOUR.sub("", err).split(_TRACEBACK)
-    ends = [each for each in tracebacks[:-1] if not each.rstrip().endswith(_HANDLED)] + tracebacks[-1:]
-    if unread := _UNREADABLE.search(before):
-        ends.append(unread[0])
-    return any(not _judges(each, response_file) for each in ends) or _NO_START.search(before) is not None
-
-
-def _judges(traceback: str, response_file: str) -> bool:
-    """Whether an exception is a judgement: a failed `assert`, or one of the response's code."""
+    _, is_traceback, traceback = _COLOUR.sub("", err).rpartition("Traceback (most recent call last):")
+    if not is_traceback:
+        return _NO_START.search(traceback) is not None
     end = _END.search(traceback)
-    if end is None or _ASSERTION.match(end[0]):
-        return end is not None
+    if end is None or re.match(r"AssertionError(?::|$)", end[0]):
+        return end is None
     frames = _FRAME.findall(traceback[: end.start()])
-    # The outermost string is the program itself: `python -c`.
-    return any(path == response_file for path, _ in frames) or any(
-        path == "<string>" and not _GENERATED.fullmatch(name) for path, name in frames[1:]
+    # The outermost string is the program itself: `python -c`. Dataclasses make functions like __init__ of a string.
+    return not any(path == response_file for path, _ in frames) and not any(
+        path == "<string>" and not re.fullmatch(r"__\w+__", name) for path, name in frames[1:]
     )

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
 LEAST_WIDTH = 110
 PROSE_WIDTH = 24  # columns are left out before prose gets narrower
@@ -44,14 +43,14 @@ def captured(width: int = LEAST_WIDTH) -> Iterator[StringIO]:
         _capturing.reset(token)
 
 
-def console(least: int = LEAST_WIDTH) -> Console:
-    """A console on stdout; at least `least` columns wide if stdout is no terminal and COLUMNS is not set."""
+def console() -> Console:
+    """A console on stdout; at least `LEAST_WIDTH` columns wide if stdout is no terminal and COLUMNS is not set."""
     from rich.console import Console
 
     if capturing := _capturing.get():
         return capturing
     stdout = Console(highlight=False)
-    return stdout if _has_width(stdout) else Console(highlight=False, width=max(stdout.width, least))
+    return stdout if _has_width(stdout) else Console(highlight=False, width=max(stdout.width, LEAST_WIDTH))
 
 
 def _has_width(out: Console) -> bool:
@@ -59,38 +58,28 @@ def _has_width(out: Console) -> bool:
     return out.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
-def text(value: Any) -> Text:
-    """The value as text, in which markup has no effect and non-printable characters are replaced (`printable`)."""
+def put(value: Any, hang: int = 0, out: Console | None = None) -> None:
+    """Print a table, or anything else as lines of text.
+
+    On a terminal they are wrapped between words, and no word is cut. In a pipe they stay as they are, for scripts.
+
+    hang  columns before the second and further lines of what is wrapped; 0: as many as before the first one
+    out   where it is printed, if not on stdout
+    """
+    from rich.table import Table
     from rich.text import Text
 
-    return Text(printable(str(value)))
+    out = out or console()
+    if isinstance(value, Table):
+        return out.print(value)
+    lines = printable(str(value)).split("\n")
+    if _has_width(out):
+        lines = [_wrapped(line, out.width, hang) for line in lines]
+    out.print(Text("\n".join(lines)), soft_wrap=True)
 
 
-def put(value: Any, least: int = LEAST_WIDTH) -> None:
-    """Print a table, or anything else as lines of text, wrapped between words on a terminal."""
-    from rich.table import Table
-
-    is_table, out = isinstance(value, Table), console(least)
-    out.print(value if is_table else text(word_wrapped(str(value), out)), soft_wrap=not is_table)
-
-
-def put_hanging(label: str, value: str) -> None:
-    """Print a label and a text behind it, wrapped between words; below the label where it leaves no room."""
-    out = console()
-    if out.width < 1.5 * len(label) and out.width < len(label + value):
-        label = f"{label.rstrip()}\n    "
-    indent = " " * len(label.rpartition("\n")[2])
-    lines = _wrapped(printable(value), max(20, out.width - len(indent)))
-    out.print(text(label + lines.replace("\n", f"\n{indent}")), soft_wrap=True)
-
-
-def word_wrapped(value: str, out: Console) -> str:
-    """The text with its lines wrapped between words; no word is cut. In a pipe lines stay as they are, for scripts."""
-    return "\n".join(_wrapped(line, out.width) for line in value.split("\n")) if _has_width(out) else value
-
-
-def _wrapped(line: str, width: int) -> str:
-    indent = line[: len(line) - len(line.lstrip())]
+def _wrapped(line: str, width: int, hang: int) -> str:
+    indent = " " * (hang or len(line) - len(line.lstrip()))
     wrap = textwrap.TextWrapper(
         width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
     )
@@ -123,6 +112,7 @@ def word_table(
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.table import Table
+    from rich.text import Text
 
     cells = [[printable(heading.head), *(printable(row[at]) for row in rows)] for at, heading in enumerate(headings)]
     widths = [max(cell_len(line) for cell in texts for line in cell.split("\n")) for texts in cells]
@@ -139,29 +129,19 @@ def word_table(
     room = width - 2 * len(shown) - 1
     if sum(least[at] for at in shown) > room:
         least = [size if headings[at].right else 1 for at, size in enumerate(least)]
+        cells = [[re.sub(r"(?<=[,/])(?=[^\s,/])", " ", cell) for cell in texts] for texts in cells]
     while sum(widths[at] for at in shown) > room and (wide := [at for at in shown if widths[at] > least[at]]):
         widths[max(wide, key=lambda at: widths[at])] -= 1
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for at in shown:
-        justify = "right" if headings[at].right else "left"
-        table.add_column(headings[at].head, justify=justify, width=widths[at], overflow="fold")  # type: ignore[arg-type]
-    for place in range(len(rows)):
-        table.add_row(*(text(_folded(cells[at][1 + place], widths[at])) for at in shown), end_section=place in ends)
+        table.add_column(cells[at][0], justify="right" if headings[at].right else "left", width=widths[at])
+    for place in range(1, len(rows) + 1):
+        table.add_row(*(Text(cells[at][place]) for at in shown), end_section=place - 1 in ends)
     return table, shown
 
 
-def _folded(cell: str, width: int) -> str:
-    """The text with its words that are wider than `width` broken behind commas and slashes."""
-    lines = [""]
-    for piece in re.findall(r"\s+|[^\s,/]+[,/]*|[,/]+", cell):
-        if not piece.isspace() and lines[-1] and len(lines[-1].rpartition(" ")[2] + piece) > width:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(lines)
-
-
 def printable(value: str, kept: str = "\n\t") -> str:
-    """Return the text with non-printable characters replaced by U+FFFD, except those in `kept`."""
+    """The text with non-printable characters replaced by U+FFFD, except those in `kept`."""
     return "".join(char if char.isprintable() or char in kept else "\N{REPLACEMENT CHARACTER}" for char in value)
 
 
@@ -174,8 +154,7 @@ def short(value: Any, most: int = 40) -> str:
 # JSON.
 
 
-_kept: list[TextIO] = []  # the stdout that `reserved` keeps for `write`
-_was_reserved = False
+_kept: TextIO | None = None  # the stdout that `reserved` keeps for `write`
 
 
 @contextmanager
@@ -184,21 +163,19 @@ def reserved() -> Iterator[None]:
 
     This holds for `sys.stdout` and for file descriptor 1, also that of child processes.
     """
-    global _was_reserved
-    _was_reserved = True
-    out, before = sys.stdout, os.dup(1)
+    global _kept
+    out, before, outer = sys.stdout, os.dup(1), _kept
     out.flush()
     sys.stderr.flush()
-    kept = os.fdopen(os.dup(1), "w", encoding=out.encoding, errors=out.errors) if _is_real(out) else out
+    _kept = os.fdopen(os.dup(1), "w", encoding=out.encoding, errors=out.errors) if _is_real(out) else out
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    _kept.append(kept)
     try:
         yield
     finally:
-        _kept.pop().flush()
+        _kept.flush()
         out.flush()  # what plugins wrote to an old reference to stdout still goes to stderr
-        sys.stdout = out
+        _kept, sys.stdout = outer, out
         os.dup2(before, 1)
         os.close(before)
 
@@ -216,14 +193,12 @@ def write(text: str) -> None:
     What a terminal obeys, or what changes how other characters are shown, is escaped as JSON does it.
     """
     shown = "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
-    print(shown, end="", file=_kept[-1] if _kept else sys.stdout, flush=True)
+    print(shown, end="", file=_kept or sys.stdout, flush=True)
 
 
 def end() -> None:
-    """Send what is printed from now on to stderr until the process ends: plugins may print at exit too.
-
-    No effect if `reserved` was not used.
-    """
-    if _was_reserved and _is_real(sys.stdout):
-        sys.stdout.flush()
+    """Send what is printed from now on to stderr until the process ends: plugins may print at exit too."""
+    if _is_real(sys.stdout):
+        with suppress(OSError):
+            sys.stdout.flush()
         os.dup2(2, 1)

@@ -11,7 +11,6 @@ HUB_ANSWER_S = 5.0
 # Extra -> the import names of what it brings. Libraries of other distributions' plugins are not here.
 EXTRAS = {
     "hf": ("torch", "transformers", "datasets", "huggingface_hub", "accelerate"),
-    "tracking": ("trackio", "wandb"),
     "math": ("math_verify",),
     "plots": ("matplotlib",),
     "api": ("httpx",),

@@ -44,8 +44,7 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 def read_regular(path: Path) -> bytes:
     """The content of a file; OSError (`open_regular`) if there is none."""
-    with open_regular(path) as file:
-        return file.read()
+    return beginning(path, -1)
 
 
 def beginning(path: Path, size: int = 4096) -> bytes:
@@ -77,7 +76,7 @@ def most_expanded(size: int) -> int:
 
 
 class _Unzipped(gzip.GzipFile):
-    """A gzip file for reading; HarnessError, which begins with `where`, if it expands beyond `most_expanded`."""
+    """A gzip file for reading as text; HarnessError, which begins with `where`, beyond `most_expanded`."""
 
     def __init__(self, raw: io.BufferedReader, where: str) -> None:
         super().__init__(fileobj=raw, mode="rb")
@@ -93,8 +92,7 @@ class _Unzipped(gzip.GzipFile):
         return content
 
     def read(self, size: int | None = -1) -> bytes:
-        assert size in (-1, None)  # io.TextIOWrapper reads all, or by `read1`
-        return b"".join(iter(lambda: self.read1(2**20), b""))
+        return b"".join(iter(lambda: self.read1(2**20), b""))  # all: io.TextIOWrapper reads parts by `read1`
 
 
 def user_cache() -> Path:

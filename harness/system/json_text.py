@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -57,7 +57,7 @@ def parsed(text: str | bytes, where: str, remedy: str = "", *, lenient: bool = F
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig", "surrogatepass" if lenient else "strict")
         value = json.loads(text, object_pairs_hook=_object, parse_int=_integer)
-        if _is_deep(value):
+        if _depth(value) > DEEPEST:
             raise RecursionError
         if not lenient:
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -122,15 +122,10 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _is_deep(value: Any) -> bool:
-    """Whether more than `DEEPEST` lists and objects stand inside one another."""
-    level = [value]
-    for _ in range(DEEPEST + 2):
-        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))]
-        if not inner:
-            return False
-        level = [child for children in inner for child in children]
-    return True
+def _depth(value: Any) -> int:
+    """How many lists and objects stand inside one another; RecursionError if very many."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
 
 @dataclass(frozen=True)
@@ -159,32 +154,31 @@ def read_lines(path: Path, what: str = "pool") -> Generator[Line, None, None]:
     if not files:
         raise HarnessError(f"{what} {path}: a folder without *.jsonl files: name the file")
     for file in files:
+        name = f"{what} {file}"
         with opened(file, what) as lines:
-            yield from _lines_of(lines, f"{what} {file}")
+            for value, number, place in _values(lines, name):
+                where = f"{name}, {place}"
+                if not isinstance(value, dict):
+                    text = str(value)[:60]
+                    raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text!r}")
+                yield Line(value, number, place, where)
 
 
-def _lines_of(file: IO[str], name: str) -> Generator[Line, None, None]:
+def _values(file: IO[str], name: str) -> Iterator[tuple[Any, int, str]]:
+    """The values of a file with their numbers and places; of an array its entries."""
     begun = False
     for number, text in enumerate(file, 1):
         if not (stripped := text.strip()):
             continue
-        place, where = f"line {number}", f"{name}, line {number}"
-        if not begun and stripped[0] == "[":
-            for entry, value in enumerate(parsed(text + file.read(), where, lenient=True), 1):
-                yield _line(value, entry, f"entry {entry}", name)
-            return
-        if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
+        is_array = not begun and stripped[0] == "["
+        if is_array or (not begun and stripped == "{"):  # one object over many lines: an error can then name its keys
             text += file.read()
         begun = True
-        yield _line(parsed(text, where, lenient=True), number, place, name)
-
-
-def _line(value: Any, number: int, place: str, name: str) -> Line:
-    where = f"{name}, {place}"
-    if not isinstance(value, dict):
-        text = str(value)[:60]
-        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text!r}")
-    return Line(value, number, place, where)
+        value = parsed(text, f"{name}, line {number}", lenient=True)
+        if is_array:
+            yield from ((entry, place, f"entry {place}") for place, entry in enumerate(value, 1))
+        else:
+            yield value, number, f"line {number}"
 
 
 # Hashes of JSON values, and texts in a form that files can hold.

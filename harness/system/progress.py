@@ -1,4 +1,4 @@
-"""Show on stderr what a command does and how long it still takes: a bar on a terminal, else a line every ten seconds.
+"""Show on stderr what a command does and how long it still takes: one line on a terminal, else one every ten seconds.
 
 A *stage* is work with a count. What cannot be counted (loading a model, timing a probe) is named by `doing`. Each stage
 ends in one closing line.
@@ -11,21 +11,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
-from rich.progress import Progress as Bar
-from rich.table import Column
 from rich.text import Text
 
-from .console import printable, word_wrapped
+from .console import put
 
 PLAIN_EVERY_S = 10.0
-SHOW_AFTER_S = 2.0
-WAITED_S = 2.0  # after which work without a count is named
-LOOK_EVERY_S = 1.0  # how often the display looks for what is being done
+SHOW_AFTER_S = WAITED_S = 2.0  # before the first line of a stage, or of work without a count
+LOOK_EVERY_S = 1.0  # how often it is looked what is being done
 
 _running: list[tuple[str, float]] = []  # what `doing` names and when it began, the innermost last
 
@@ -39,6 +35,11 @@ def doing(what: str) -> Iterator[None]:
         yield
     finally:
         _running.remove(entry)
+
+
+def _innermost(since: float = -math.inf) -> tuple[str, float]:
+    """What `doing` named last, and when; an empty name if that began before `since`: a stage then is a part of it."""
+    return next((entry for entry in _running[-1:] if entry[1] >= since), ("", 0.0))
 
 
 def clock(seconds: float) -> str:
@@ -94,7 +95,7 @@ class Stage:
         are, of which tokens of unfinished units are a part; so the estimate begins as a bound and comes down.
         """
         parts, left_s, bound = [f"{self.done:,}/{self.total:,} {self.unit}"], math.inf, "about"
-        parts += [what for what, began in _running[-1:] if began >= self.started]  # else the stage is a part of that
+        parts += filter(None, [_innermost(self.started)[0]])
         if self._advanced > 0:
             left_s = (self.total - self.done) * self.elapsed_s / self._advanced
         if self.sampled:
@@ -111,27 +112,10 @@ class Stage:
         time_line = f"{bound} {clock(left_s)} left" if known else f"{clock(self.elapsed_s)} so far"
         return [*parts, *filter(None, [self.note()]), time_line]
 
-
-class _State(ProgressColumn):
-    """The column of a bar with the state of its stage, the time left before what a narrow terminal cuts off."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(Column(no_wrap=True, overflow="ellipsis", ratio=1))
-        self.stage = stage
-
-    def render(self, task: Task) -> Text:
-        """The state; and the bar is moved to it."""
-        task.completed = self.stage.done
-        done, *parts = self.stage.state()
-        return Text(", ".join([done, *reversed(parts)]))
-
-
-def bar_of(stage: Stage, console: Console) -> Bar:
-    """A bar of rich's that follows a stage while it is used in a `with` block."""
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), _State(stage)
-    bar = Bar(*columns, console=console, transient=True, refresh_per_second=4, expand=True)
-    bar.add_task(stage.name, total=stage.total)
-    return bar
+    def __rich__(self) -> Text:
+        """One line for a terminal; what a narrow one cuts off comes last."""
+        done, *parts = self.state()
+        return Text(f"{self.name}: {', '.join([done, *reversed(parts)])}", no_wrap=True, overflow="ellipsis")
 
 
 class Progress:
@@ -139,12 +123,12 @@ class Progress:
 
     def __init__(self, out: TextIO | None = None, quiet: bool = False, asks: bool = False) -> None:
         self.asks, self.quiet = asks, quiet
-        self.console = Console(file=out or sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
+        self.console = Console(file=out or sys.stderr, quiet=quiet, highlight=False)
         self._shown = 0  # stages, waits and questions that are displayed now
 
     def say(self, line: str) -> None:
         """Print one line for the user; on a terminal wrapped between words."""
-        self.console.print(word_wrapped(printable(line), self.console), markup=False)
+        put(line, out=self.console)
 
     def allows(self, question: str) -> bool:
         """Ask the user, and return whether the answer is yes; False without a terminal, True if `asks` is off.
@@ -182,46 +166,40 @@ class Progress:
 
         Work that is named inside is shown in its place; a stage inside shows itself.
         """
-        with doing(what):
-            if self._shown:
-                yield
-            else:
-                with self._showing():
-                    yield
+        with doing(what), nullcontext() if self._shown else self._showing(None):
+            yield
 
     @contextmanager
-    def _showing(self, stage: Stage | None = None) -> Iterator[None]:
+    def _showing(self, stage: Stage | None) -> Iterator[None]:
         """Show a stage, or work without a count, while it goes on."""
-        ended, thread = threading.Event(), None
         self._shown += 1
+        ended = threading.Event()
+        teller = threading.Thread(target=self._tell, args=(stage, ended, self._shown), daemon=True)
         try:
-            if self.quiet:
-                yield
-            elif stage and self.console.is_terminal:
-                with bar_of(stage, self.console):
+            if stage and self.console.is_terminal:
+                with self.console.status(stage):
                     yield
             else:
-                thread = threading.Thread(target=self._tell, args=(stage, ended, self._shown), daemon=True)
-                thread.start()
+                teller.start()
                 yield
         finally:
             self._shown -= 1
             ended.set()
-            if thread:
-                thread.join()
+            if teller.ident:
+                teller.join()
 
     def _tell(self, stage: Stage | None, ended: threading.Event, depth: int) -> None:
         """Print lines of a stage, or of work without a count, by the clock; none while a stage inside shows itself."""
-        due, told = time.monotonic() + (SHOW_AFTER_S if stage else WAITED_S), ""
+        due, told = time.monotonic() + (SHOW_AFTER_S if stage else math.inf), ""
         while not ended.wait(LOOK_EVERY_S):
+            what, began = _innermost(stage.started if stage else -math.inf)
             now = time.monotonic()
-            what, began = _running[-1] if _running and (not stage or _running[-1][1] >= stage.started) else ("", now)
-            is_new = what not in ("", told) and now >= began + WAITED_S
-            if self._shown > depth or not (is_new or now >= due):
+            if what not in ("", told):
+                due = min(due, began + WAITED_S)
+            if now < due or self._shown > depth:
                 continue
             due, told = now + PLAIN_EVERY_S, what
             with suppress(OSError, ValueError):  # a stream that is closed
-                if not stage:
-                    self.say(f"{what} ..." if is_new else f"{what} ... {clock(now - began)} so far")
-                elif stage.done < stage.total:
-                    self.say(f"{stage.name}: {', '.join(stage.state())}")
+                self.say(
+                    f"{stage.name}: {', '.join(stage.state())}" if stage else f"{what} ... {clock(now - began)} so far"
+                )

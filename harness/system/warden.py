@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext, suppress
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import psutil
 
@@ -34,21 +34,14 @@ DIE_WITH_PARENT, ADOPT_ORPHANS = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAP
 
 def main() -> None:
     """Run the commands that come through stdin, until it is closed."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     _prctl(ADOPT_ORPHANS, 1)
     try:
-        while (line := sys.stdin.buffer.readline()) and (answer := _run(json.loads(line))):
-            sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-            sys.stdout.buffer.flush()
-    except BrokenPipeError:  # the owner has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        with suppress(BrokenPipeError):  # the owner has ended
+            while (line := sys.stdin.buffer.readline()) and (answer := _run(json.loads(line))):
+                os.write(1, json.dumps(answer).encode() + b"\n")
     finally:
         shutil.rmtree(sys.argv[1], ignore_errors=True)
-
-
-def _leave(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(1)
 
 
 def _prctl(option: int, value: int) -> None:

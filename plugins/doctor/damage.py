@@ -6,7 +6,6 @@ cannot be made from the rest (responses, records, cells), is better moved away.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from harness.system.progress import Progress
 
 SOURCES = ("responses", "sequences")
 READ = ("responses", "vectors", "scores", "verdicts")  # fields of a column that are no part of its key
-RECORDS = {"cells": cells.read, stopping_times.FOLDER: stopping_times.read}
 AGAIN, AWAY = "delete it; the next run makes it again", "move it away"
 
 
@@ -32,55 +30,45 @@ def diagnosis(root: Path, progress: Progress) -> dict[str, Any]:
     files    the number of files checked
     faults   a dict of each fault: path, kind (the column's, or "cells", "memo", ...), what the fault is, and the cure
     """
-    if not any((root / name).exists() for name in ("store.json", "pool", "ranking")):  # two are of older versions
+    if not (root / "store.json").exists():
         raise HarnessError(f"doctor: {root} is no store of `harness run`: no store.json is in it")
+    faults = []
     with Store(root).used():
-        files, faults = list(_files(root)), []
+        files = sorted(_files(root), key=lambda file: file[0])
         with progress.stage("check", len(files), "files") as shown:
             for path, kind, check, cure in files:
                 try:
                     check(path)
-                except Damaged:
-                    faults.append((path, kind, "is damaged", cure))
                 except HarnessError as failure:
-                    faults.append((path, kind, str(failure), cure))
+                    fault = "is damaged" if isinstance(failure, Damaged) else str(failure)
+                    faults.append({"path": str(path), "kind": kind, "fault": fault, "cure": cure})
                 shown.advance()
-    rows = [dict(zip(("path", "kind", "fault", "cure"), map(str, fault), strict=True)) for fault in faults]
-    return {"store": str(root), "files": len(files), "faults": rows}
+    return {"store": str(root), "files": len(files), "faults": faults}
 
 
 def _files(root: Path) -> Iterator[tuple[Path, str, Callable[[Path], Any], str]]:
     """Each file, the kind of it, what raises HarnessError where it cannot be trusted, and what to do then."""
-    for folder, names in _below(root):
-        depth = len(folder.relative_to(root).parts)
-        kind = folder.name.partition(".")[0]
-        for path in (folder / name for name in names if name[0] != "."):
-            if depth == 1 and folder.name in RECORDS and path.suffix == ".json":
-                yield path, folder.name, RECORDS[folder.name], AWAY
-            elif folder.parent == root / "memo" or path.name == "problems.jsonl":
-                yield path, "memo" if depth == 2 else "problems", _check_lines, AGAIN
-            elif path.name in ("pool.json", "column.json"):
-                yield path, path.stem, _check_key, AGAIN
-            elif depth == 1 and path.name == "weights.json":
-                yield path, "weights", lambda path: read_json(path, "store"), AWAY
-            elif depth == 1 and path.name.startswith("index."):
-                yield path, "index", _check_index, AGAIN
-            elif depth == 2 and path.suffix in (".parquet", ".npy", ".arrow") and path.name.count(".") in (3, 4):
-                yield path, kind, read_bytes, _cure(path, kind)
+    checks: list[tuple[str, str, Callable[[Path], Any], str]] = [
+        ("cells/*.json", "cells", cells.read, AWAY),
+        (f"{stopping_times.FOLDER}/*.json", stopping_times.FOLDER, stopping_times.read, AWAY),
+        ("memo/*/*", "memo", _check_lines, AGAIN),
+        ("*/problems.jsonl", "problems", _check_lines, AGAIN),
+        ("*/pool.json", "pool", _check_key, AGAIN),
+        ("*/*/column.json", "column", _check_key, AGAIN),
+        ("*/weights.json", "weights", lambda path: read_json(path, "store"), AWAY),
+        ("*/index.*", "index", _check_index, AGAIN),
+        ("*/*.*/*.*.*.*", "", read_bytes, AGAIN),
+    ]
+    for pattern, kind, check, cure in checks:
+        for path in root.glob(pattern):
+            if path.name[0] == "." or path.is_relative_to(root / "rl"):
+                continue
+            of = kind or path.parent.name.partition(".")[0]
+            yield path, of, check, _cure_of_source(path.parents[1]) if of in SOURCES else cure
 
 
-def _below(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        if Path(folder) == root and "rl" in folders:
-            folders.remove("rl")
-        yield Path(folder), sorted(names)
-
-
-def _cure(path: Path, kind: str) -> str:
-    if kind not in SOURCES:
-        return AGAIN
-    imported = any(path.parents[1].glob("index.*.json"))
+def _cure_of_source(pool: Path) -> str:
+    imported = any(pool.glob("index.*.json"))
     return f"{AWAY}; {'the pool file is then imported' if imported else 'its problem is then sampled'} again"
 
 
@@ -105,9 +93,3 @@ def _check_index(path: Path) -> None:
         raise Damaged(path) from None
     if digest(content, 16) != path.name.split(".")[2]:
         raise Damaged(path)
-
-
-def shown(report: dict[str, Any]) -> str:
-    """Return a report of `diagnosis` as text: one line for each fault, then the counts."""
-    lines = [f"{fault['path']} {fault['fault']}: {fault['cure']}" for fault in report["faults"]]
-    return "\n".join([*lines, f"{report['files']:,} files of {report['store']}: {len(lines):,} faults"])

@@ -26,7 +26,7 @@ from harness.records import Weights
 
 from ..engines.row_chunks import Chunks
 from ..models.checkpoint import find_device, quiet
-from ..models.model_location import one_line_errors
+from ..models.location import one_line_errors
 from ..proteins.published import ESMC, Copy
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from harness.errors import Lacking
 from harness.system import extras
 from harness.system.extras import hub_is_out_of_reach
 
-from ..models.model_files import ModelFiles
-from ..models.model_location import Location, content_hash, one_line_errors
+from ..models.location import Location, ModelFiles, content_hash, one_line_errors
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,9 +1,11 @@
-"""The members of an engine that follow from its model's checkpoint; none of them loads weights."""
+"""What engines share whose model is a checkpoint: members that follow from it, none of which loads weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness import HarnessError
 from harness.records import Weights
 
 if TYPE_CHECKING:
@@ -18,17 +20,11 @@ class OnCheckpoint:
 
     @property
     def name(self) -> str:
-        """The model's name as tables show it: hub id, folder's name, or embedded name."""
         return self._checkpoint.name
 
     @property
     def chats(self) -> bool:
-        """Whether the tokenizer has a chat template; those of base models have none."""
-        return self._checkpoint.chats
-
-    def size(self) -> tuple[float | None, bool]:
-        """Return about how many parameters the model has (None: unknown), and whether it runs on a GPU."""
-        return self._checkpoint.parameter_count, self._device != "cpu"
+        return self._checkpoint.files.has_template
 
     def weights(self) -> list[Weights]:
         """What a run shows of the owner and licence of weights that the harness fetched; else empty."""
@@ -36,4 +32,11 @@ class OnCheckpoint:
 
     def to_fetch(self) -> str:
         """Return what has to be downloaded before sampling, "" if nothing."""
-        return self._checkpoint.to_fetch()
+        return f"the weights of {self.name}" if self._checkpoint.to_fetch else ""
+
+
+def require_known(engine: str, states: Sequence[str], known: Sequence[str]) -> None:
+    """Raise HarnessError if one of the requested kinds of states is not in `known`; `engine` starts the message."""
+    for state in states:
+        if state not in known:
+            raise HarnessError(f"{engine}: no state {state!r}, only {', '.join(known)}")

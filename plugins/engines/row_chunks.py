@@ -29,8 +29,6 @@ class Chunks:
     ) -> Iterator[tuple[Sequence[Row], Result]]:
         """Yield (chunk, work(chunk)) until all rows are done; HarnessError if a single row does not fit into memory.
 
-        If `work` runs out of memory, the same rows are tried again in smaller chunks.
-
         most   an upper limit of rows in a chunk, if below `size`
         """
         done = 0
@@ -42,9 +40,8 @@ class Chunks:
                 if not out_of_memory(failure):
                     raise
                 if len(chunk) == 1:
-                    raise HarnessError(
-                        f"{self.component}: not even one response at a time fits into memory"
-                    ) from failure
+                    reason = "not even one response at a time fits into memory"
+                    raise HarnessError(f"{self.component}: {reason}") from failure
                 self.size = len(chunk) // 2
             else:
                 done += len(chunk)

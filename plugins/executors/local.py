@@ -33,10 +33,6 @@ class Local:
         if self.workers < 0:
             raise HarnessError(f"local: workers must be at least 0 (0: one a core), got {self.workers}")
 
-    def at_once(self) -> int:
-        """Return how many processes work if the work is long."""
-        return self.workers or os.cpu_count() or 1
-
     models_here: ClassVar[bool] = True
 
     def map(self, function: Callable[[T], R], items: Iterable[T], uses_model: bool) -> Iterator[R]:
@@ -49,7 +45,7 @@ class Local:
 
     def _parts(self, function: Callable[[T], R], items: list[T]) -> Iterator[Iterator[R]]:
         """Yield iterators over the results: of one item each, and of all others once processes do these."""
-        workers, started = self.at_once(), time.monotonic()
+        workers, started = self.workers or os.cpu_count() or 1, time.monotonic()
         for done, item in enumerate(items, 1):
             yield map(function, [item])
             elapsed = time.monotonic() - started

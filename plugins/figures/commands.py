@@ -46,7 +46,7 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """One of the paper's figures from any cells, as PDF and PNG, with the data drawn as CSV."""
-    from harness.system.console import put, put_hanging
+    from harness.system.console import put
     from harness.system.progress import Progress
 
     from .drawing import listing, write
@@ -56,7 +56,7 @@ def plot(
 
         def put_names(_: object) -> None:
             for row in rows:
-                put_hanging(f"{row['name']:<16}", row["what"])
+                put(f"{row['name']:<16}{row['what']}", hang=16)
 
         return show(rows, as_json, put_names)
     request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)

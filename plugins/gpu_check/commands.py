@@ -30,7 +30,7 @@ def gpu_check(
 ) -> None:
     """Try on a GPU what was only run on CPUs so far, and write one file to send in; exit code 1 if a check fails."""
     from harness.system.progress import Progress
-    from harness_plugins.models.model_files import device_kind
+    from harness_plugins.models.location import device_kind
 
     from . import report as reports
     from .checklist import CHECKS, limit_s, made

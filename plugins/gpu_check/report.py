@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 from harness.system.console import Heading, console, put, word_table
 from harness.system.files import write_atomically
 from harness.system.json_text import read
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import locate
 
 from . import machine
 from .record import FAILED, PASSED, SKIPPED

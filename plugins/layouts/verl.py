@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from harness import HarnessError
 from harness.pools.record import PoolRecord, grouped, is_number, text_in
 from harness.system.json_text import Line
+
+# An input is a chat, decoded without its special tokens: what the user said stands alone where it joins to a problem.
+_USER_SAID = re.compile(r"(?:^|\n)user\s*\n(.*?)\s*assistant\s*$", re.DOTALL)
 
 
 class Verl:
@@ -45,9 +49,9 @@ def _generations(lines: Iterator[Line]) -> Iterator[tuple[Hashable, PoolRecord]]
             )
         prompt, output = text_in(line.value, "input", line.where), text_in(line.value, "output", line.where)
         score = line.value["score"] if is_number(line.value["score"]) else None
-        yield (
-            prompt,
-            PoolRecord(
-                f"line-{line.number}", [output], prompt, reference=line.value.get("gts"), scores={"score": [score]}
-            ),
-        )
+        said = _USER_SAID.search(prompt)
+        record = PoolRecord(
+            f"line-{line.number}", [output], prompt, reference=line.value.get("gts"), scores={"score": [score]},
+            more_prompts=[said[1]] if said else [],
+        )  # fmt: skip
+        yield prompt, record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from tempfile import TemporaryDirectory
@@ -13,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness import HarnessError, Message, Responses
 from harness.system.extras import hub_is_out_of_reach
 
-from .gguf_file import GgufFiles
-from .model_files import ModelFiles, device_kind
-from .model_location import Location, content_hash, one_line_errors
+from .location import GgufFile, Location, ModelFiles, content_hash, device_kind, one_line_errors
 
 if TYPE_CHECKING:
     import torch
@@ -26,39 +25,53 @@ if TYPE_CHECKING:
 TEMPLATE_DATE = "26 Jul 2024"
 
 
+@dataclass(eq=False)
 class Checkpoint:
     """A model in a folder, in a GGUF file or on the hub. Nothing is loaded, downloaded or imported before it is needed.
 
-    device            "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
-    dtype             "auto" or the name of a type, such as "float32"
-    revision          of a hub model: branch, tag or commit; None: the branch main
-    adapter           of PEFT, which changes the weights; tokenizer and chat template stay the model's
-    elsewhere         whether another program loads the weights, and decides which quantized ones it can read
+    requested_device    "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
+    requested_dtype     "auto" or the name of a type, such as "float32"
+    requested_revision  of a hub model: branch, tag or commit; None: the branch main
+    adapter             of PEFT, which changes the weights; tokenizer and chat template stay the model's
     """
 
-    def __init__(
-        self,
-        location: Location,
-        device: str,
-        dtype: str,
-        revision: str | None,
-        adapter: Adapter | None = None,
-        elsewhere: bool = False,
-    ) -> None:
-        self.location, self.adapter, self._elsewhere = location, adapter, elsewhere
-        self.name = f"{location.name}+{adapter.name}" if adapter else location.name
-        self._requested_device, self._requested_dtype, self._requested_revision = device, dtype, revision
+    location: Location
+    requested_device: str
+    requested_dtype: str
+    requested_revision: str | None
+    adapter: Adapter | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.location.name}+{self.adapter.name}" if self.adapter else self.location.name
 
     @cached_property
-    def device(self) -> torch.device:
-        """The device that the model runs on."""
-        return find_device(self._requested_device)
+    def files(self) -> ModelFiles | GgufFile:
+        """What the model's small files say: its stored type, its size, whether it has a chat template."""
+        if self.location.gguf is not None:
+            return GgufFile(self.location.gguf)
+        return ModelFiles(self.location, self.requested_revision or "main", self.local)
+
+    @cached_property
+    def local(self) -> bool:
+        """Whether only files on this disk can be used: the model is a folder, or the hub cannot be reached."""
+        return self.location.folder is not None or hub_is_out_of_reach()
+
+    @property
+    def to_fetch(self) -> bool:
+        """Whether it has to be downloaded first: no folder, no config in the hub's cache, and the hub answers."""
+        return not (self.location.folder or self.files.is_here or self.local)
 
     @cached_property
     def revision(self) -> str | None:
         """The hub's commit, or a hash of the content of folder or file."""
-        content = self.location.content
-        return self._commit if content is None else content_hash(content)
+        content = self.location.gguf or self.location.folder
+        if content is not None:
+            return content_hash(content)
+        try:
+            return self.files.commit
+        except OSError:
+            return self.config._commit_hash  # transformers finds what is wrong
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -66,104 +79,46 @@ class Checkpoint:
         adapter = {"adapter": self.adapter.revision} if self.adapter else {}
         return {"model": self.name, "revision": self.revision, **adapter}
 
-    def require_adapter_fits(self) -> None:
-        """Raise HarnessError if there is an adapter that does not fit the model; loads no weights of the model."""
-        if self.adapter:
-            self.adapter.require_fit(self.config, self.location.name)
-
     @property
     def libraries(self) -> list[str]:
         """The libraries, beside torch and transformers, that read the model's format."""
         return [*(("gguf", "accelerate") if self.location.gguf else ()), *(("peft",) if self.adapter else ())]
 
     @property
-    def chats(self) -> bool:
-        """Whether the tokenizer has a chat template; those of base models have none."""
-        return self._files.has_template
-
-    def to_fetch(self) -> str:
-        """Return what has to be downloaded first; "" if nothing."""
-        return "" if self._files.is_here or self.local else f"the weights of {self.name}"
-
-    @property
-    def parameter_count(self) -> float | None:
-        """About how many parameters the model has, before its weights are there; None: unknown."""
-        return self._files.parameter_count
-
-    @cached_property
-    def _files(self) -> ModelFiles | GgufFiles:
-        if self.location.gguf is not None:
-            return GgufFiles(self.location.gguf)
-        return ModelFiles(self.location, self._requested_revision or "main", self.local)
-
-    @property
-    def _commit(self) -> str | None:
-        try:
-            return self._files.commit
-        except OSError:
-            return self.config._commit_hash  # transformers finds what is wrong
-
-    @property
     def dtype(self) -> str:
-        """Return the name of the weights' type; "auto" is float32 on a CPU and the checkpoint's type on a GPU."""
-        return self._requested_dtype if self._requested_dtype != "auto" else self.dtype_on(self.device_kind)
-
-    @property
-    def device_kind(self) -> str:
-        """The kind of device that the model runs on: "cpu", "cuda", ..."""
-        return device_kind(self._requested_device)
+        """The name of the weights' type; "auto" is float32 on a CPU and the checkpoint's type on a GPU."""
+        wanted = self.requested_dtype
+        return wanted if wanted != "auto" else self.dtype_on(device_kind(self.requested_device))
 
     def dtype_on(self, device: str) -> str:
         """Return the name of the type that dtype "auto" means on a kind of device ("cpu", "cuda")."""
-        return "float32" if device == "cpu" else self._files.dtype or "float32"
+        return "float32" if device == "cpu" else self.files.dtype or "float32"
+
+    @cached_property
+    def device(self) -> torch.device:
+        return find_device(self.requested_device)
 
     @cached_property
     def config(self) -> Any:
-        """The model's config; HarnessError if the model is no causal language model, or quantized and not readable."""
+        """The model's config; HarnessError if the model is no causal language model."""
         from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
         with self._source() as (source, options):
-            config = AutoConfig.from_pretrained(
-                source,
-                **options,
-                revision=self._requested_revision or "main",
-                trust_remote_code=False,
-                local_files_only=self.local,
-            )
+            options |= {"revision": self.requested_revision or "main", "local_files_only": self.local}
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
         architectures = config.architectures or ["CausalLM"]
         causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in architectures)
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not causal or config.is_encoder_decoder:
             raise HarnessError(f"model {self.name!r} ({', '.join(architectures)}) is not a causal language model")
-        self._require_readable(config)
         return config
-
-    def _require_readable(self, config: Any) -> None:
-        """Ask transformers whether all is here to read quantized weights; it names the library that is missing."""
-        quantized = getattr(config, "quantization_config", None)
-        if quantized is None or self._elsewhere:
-            return
-        from transformers.quantizers import AutoHfQuantizer
-
-        options = quantized if isinstance(quantized, dict) else vars(quantized)
-        method = getattr(options.get("quant_method"), "value", options.get("quant_method")) or "some method"
-        try:
-            with quiet():
-                quantizer = AutoHfQuantizer.from_config(quantized, pre_quantized=True)
-                quantizer.validate_environment(device_map={"": self.device})
-        except (ImportError, RuntimeError, ValueError) as failure:
-            raise HarnessError(
-                f"model {self.name!r} is quantized ({method}), which cannot be read here: "
-                f"{' '.join(str(failure).split())} (or give the unquantized model, or use --engine vllm)"
-            ) from failure
 
     @property
     def context(self) -> float:
-        """Return the maximum number of tokens of prompt and response together; infinite if the config has none."""
+        """The maximum number of tokens of prompt and response together; infinite if the config has none."""
         return getattr(self.config.get_text_config(), "max_position_embeddings", None) or math.inf
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The model's tokenizer."""
         from transformers import AutoTokenizer
 
         with self._source() as (source, options):
@@ -173,35 +128,35 @@ class Checkpoint:
     def model(self) -> Any:
         """The model, ready to generate, without the decoding defaults of its checkpoint (temperature, top_k, ...)."""
         import torch
-        from transformers import AutoModelForCausalLM, GenerationConfig
+        import transformers
 
-        auto: Any = AutoModelForCausalLM
+        dtype = getattr(torch, self.dtype)
         packed = getattr(self.config, "quantization_config", None) is not None
         with self._source() as (source, options):
-            model, loading = auto.from_pretrained(
-                source,
-                dtype=getattr(torch, self.dtype),
-                trust_remote_code=False,
-                output_loading_info=True,
-                **({"device_map": {"": self.device}} if packed else {}),  # such weights are packed where they run
-                **(_dequantized() if self.location.gguf else {}),
-                **options,
-                **self._pinned,
+            if packed:  # such weights are packed where they run
+                options["device_map"] = {"": self.device}
+            if self.location.gguf and hasattr(transformers, "GgufConfig"):  # older versions always dequantize
+                options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+            model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, trust_remote_code=False, output_loading_info=True, **options, **self._pinned
             )
         if loading["missing_keys"]:
             missing = ", ".join(sorted(loading["missing_keys"])[:3])
             raise HarnessError(f"model {self.name!r}: its weights lack {missing}: not a whole causal language model")
-        model = _in_one_type(model, getattr(torch, self.dtype)) if packed else model.to(self.device)
+        readable = {torch.float32, torch.bfloat16, torch.float16}
+        if not packed:
+            model.to(self.device)
+        elif {each.dtype for each in (*model.parameters(), *model.buffers())} <= readable:
+            for each in model.parameters():  # all were dequantized (fp8 on a CPU): the others get their type
+                each.data = each.data.to(dtype)
         if self.adapter:
             model = self.adapter.applied(model, self.location.name, merge=not packed)
-        model.generation_config = GenerationConfig(pad_token_id=self.filler, use_cache=True)
+        model.generation_config = transformers.GenerationConfig(pad_token_id=self.filler, use_cache=True)
         return model.eval()
 
     @cached_property
     def decoder(self) -> torch.nn.Module:
         """The model's module that gives the last hidden state after the final norm."""
-        from ..engines.transformers.capture import final_decoder
-
         return final_decoder(self.model, self.name)
 
     @cached_property
@@ -221,11 +176,11 @@ class Checkpoint:
 
     @property
     def filler(self) -> int:
-        """Return the token for padding (left of a prompt, after an end); it is masked or not counted."""
+        """The token for padding (left of a prompt, after an end); it is masked or not counted."""
         return self.eos[0] if self.eos else 0
 
     @contextmanager
-    def _source(self) -> Iterator[tuple[str, dict[str, str]]]:
+    def _source(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the first argument of `from_pretrained` and those that name a GGUF file; its errors become one line.
 
         A GGUF file is read from an empty folder, so that a tokenizer or template beside it, which is in no key, counts
@@ -240,89 +195,79 @@ class Checkpoint:
 
     @property
     def _pinned(self) -> dict[str, Any]:
-        """Return arguments of `from_pretrained` so that all parts of a hub model come from one commit."""
+        """Arguments of `from_pretrained` so that all parts of a hub model come from one commit."""
         if self.location.folder is not None:
             return {}
         return {"revision": self.config._commit_hash, "local_files_only": self.local}
-
-    @cached_property
-    def local(self) -> bool:
-        """Whether only files on this disk can be used: the model is a folder, or the hub cannot be reached."""
-        return self.location.folder is not None or hub_is_out_of_reach()
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """Return a prompt's token ids; HarnessError if there are none, or if the chat template refuses the prompt.
 
         The messages are rendered with the tokenizer's chat template; without one they are joined by blank lines.
         """
-        if not self.tokenizer.chat_template:
-            ids = self.tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"]
-        else:
-            ids = self._templated(messages)
+        from jinja2 import TemplateError
+
+        try:
+            if self.tokenizer.chat_template:
+                options = {"add_generation_prompt": True, "return_dict": True, "date_string": TEMPLATE_DATE}
+                ids = self.tokenizer.apply_chat_template(list(messages), **options)["input_ids"]
+            else:
+                ids = self.tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"]
+        except TemplateError as refusal:
+            raise HarnessError(f"{self.name}: its chat template refuses the prompt: {refusal}") from refusal
         if not ids:
             raise HarnessError(f"{self.name}: a prompt of no token: there is nothing to go on from")
         return ids
 
-    def _templated(self, messages: Sequence[Message]) -> list[int]:
-        from jinja2 import TemplateError
-
-        try:
-            chat = self.tokenizer.apply_chat_template(
-                list(messages), add_generation_prompt=True, return_dict=True, date_string=TEMPLATE_DATE
-            )
-        except TemplateError as refusal:
-            raise HarnessError(f"{self.name}: its chat template refuses the prompt: {refusal}") from refusal
-        return chat["input_ids"]
-
-    def response_ids(self, text: str, ended: bool) -> list[int]:
-        """Return a given response's tokens, with the end-of-sequence token if it had ended."""
-        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return [*ids, *self.eos[:1]] if ended else ids
-
     def rows(self, responses: Responses) -> list[list[int]]:
-        """Return the tokens of given responses; computed from their texts if the tokens are not known."""
+        """Return the tokens of given responses.
+
+        If they are not known, they are those of the texts, and the end-of-sequence token of a response that had ended.
+        """
         if responses.token_ids is not None:
             return [list(ids) for ids in responses.token_ids]
-        ended = [finish == "stop" for finish in responses.finish]
-        return [self.response_ids(text, end) for text, end in zip(responses.texts, ended, strict=True)]
+        return [
+            self.tokenizer(text, add_special_tokens=False)["input_ids"] + (self.eos[:1] if finish == "stop" else [])
+            for text, finish in zip(responses.texts, responses.finish, strict=True)
+        ]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return a response's text, without special tokens."""
         return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+def final_decoder(model: Any, name: str) -> torch.nn.Module:
+    """Return the module of a causal language model whose output is the last hidden state after the final norm.
+
+    It is compared with `output_hidden_states[-1]` on a few tokens; HarnessError for a model with another structure.
+    """
+    import torch
+
+    few = torch.arange(4, device=model.device)[None]
+    for module in (model.get_decoder(), model.base_model):
+        outputs: list[torch.Tensor] = []
+        handle = module.register_forward_hook(lambda module, args, output, outputs=outputs: outputs.append(output[0]))
+        try:
+            expected = model(few, output_hidden_states=True, use_cache=False).hidden_states[-1]
+        finally:
+            handle.remove()
+        if module is not model and len(outputs) == 1 and torch.equal(outputs[0], expected):
+            return module
+    raise HarnessError(
+        f"{name}: cannot find where {type(model).__name__} gives its last hidden state after the final norm"
+    )
 
 
 def find_device(name: str) -> torch.device:
     """Return the device of that name ("auto": a GPU if there is one, else the CPU); HarnessError if it is unusable."""
     import torch
 
-    name = device_kind(name) if name == "auto" else name
     try:
-        device = torch.device(name)
+        device = torch.device(device_kind(name) if name == "auto" else name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as failure:
         reason = str(failure).strip().split("\n")[0]
         raise HarnessError(f"transformers: device {name!r} cannot be used: {reason}") from failure
     return device
-
-
-def _in_one_type(model: Any, dtype: torch.dtype) -> Any:
-    """The model; if all its weights were dequantized (fp8 on a CPU), those that never were quantized get their type."""
-    import torch
-
-    parameters = list(model.parameters())
-    if {each.dtype for each in (*parameters, *model.buffers())} <= {torch.float32, torch.bfloat16, torch.float16}:
-        for each in parameters:
-            each.data = each.data.to(dtype)
-    return model
-
-
-def _dequantized() -> dict[str, Any]:
-    """The argument by which newer versions of transformers dequantize a GGUF file; older ones always do."""
-    try:
-        from transformers import GgufConfig
-    except ImportError:
-        return {}
-    return {"quantization_config": GgufConfig(dequantize=True)}
 
 
 @contextmanager

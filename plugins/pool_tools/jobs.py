@@ -15,8 +15,7 @@ from harness.columns.column import Column, Question
 from harness.columns.responses import responses_of
 from harness.columns.store import about
 from harness.columns.stored import StoredPool, StoredResponses, stored_pool
-from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes, verdicts_of
-from harness.contracts import Task
+from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes
 from harness.errors import HarnessError, did_you_mean
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_context, make_plan
@@ -24,7 +23,7 @@ from harness.jobs.price import preflight, require_consent
 from harness.jobs.run import keep_problems
 from harness.plugin_system.registry import load_registry
 from harness.pools.reading import Layouts, read_pool
-from harness.records import Floats, Problem, Responses, Verdict
+from harness.records import Problem, Responses
 from harness.results.rows import chance_level
 from harness.system.files import write_atomically
 from harness.system.json_text import canonical_json
@@ -44,10 +43,10 @@ TROUBLE = (
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Import the config's pool file into its store; return its summary (`inspect`), where "pool" is its key there."""
     plan = make_plan(config, progress, with_verdicts=False)
-    given = isinstance(plan.verdicts, GivenVerdicts)
+    given = [plan.verdicts] if isinstance(plan.verdicts, GivenVerdicts) else []
     with plan.store.used():
         keep_problems(plan)
-        plan.maker.make([column for column in (plan.responses, given and plan.verdicts) if column], plan.questions)
+        plan.maker.make([plan.responses, *given], plan.questions)
     return inspect(plan.responses.key, config.store)
 
 
@@ -65,9 +64,7 @@ def _correct(verdicts: Any) -> list[bool] | None:
 def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
     """Return the summary of a pool: its numbers of problems and responses, lengths, and pass@1 if it has verdicts.
 
-    pool   a pool file, or the key (or its beginning) of a pool in the store `root`
-
-    What only verdicts tell is None without them; of a pool in the store, those that are there count.
+    pool   a pool file, or the key (or its beginning) of a pool in the store `root`, whose newest verdicts count
     """
     if Path(pool).exists():
         layouts = Layouts(load_registry(plugin_files))
@@ -77,28 +74,23 @@ def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[st
 
 
 def _summary(pool: str, every: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:
-    sizes, distinct, lengths, cut, solved, right, graded = [], 0, 0.0, 0, 0, 0, 0
-    scores: dict[str, None] = {}
-    for responses, correct in every:
+    counts, scores = [], dict[str, None]()
+    for responses, given in every:
         scores |= dict.fromkeys(responses.scores)
-        sizes.append(len(responses))
-        distinct += len(set(responses.texts))
-        lengths += float(np.sum(responses.lengths))
-        cut += list(responses.finish).count("length")
-        if correct is not None:
-            graded += len(correct)
-            right += sum(correct)
-            solved += any(correct)
-    total = sum(sizes)
-    if not total:
+        size, correct = len(responses), given or ()
+        made = size, len(set(responses.texts)), float(np.sum(responses.lengths)), responses.finish.count("length")
+        counts.append((*made, len(correct), sum(correct), any(correct)))
+    sizes = [size for size, *_ in counts]
+    if not sum(sizes):
         raise HarnessError(f"pool {pool}: holds no responses yet")
+    total, distinct, length, cut, graded, right, solved = map(sum, zip(*counts, strict=True))
     return {
         "pool": pool,
         "problems": len(sizes),
         "responses": total,
         "n": sizes[0] if len(set(sizes)) == 1 else [min(sizes), max(sizes)],
         "distinct": distinct / total,
-        "mean_length": lengths / total,
+        "mean_length": length / total,
         "cut_at_max_tokens": cut / total,
         "graded": graded,
         "solvable": solved if graded else None,
@@ -108,15 +100,12 @@ def _summary(pool: str, every: Iterable[tuple[Responses, Sequence[bool] | None]]
 
 
 def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collection[str] = ()) -> dict[str, Any]:
-    """Return the responses of a pool of the store: "pool", its key; "graded", whether it has verdicts; "problems".
+    """Return the responses of a pool of the store, by its key or the key's beginning.
 
-    A problem has `problem_id`, `prompt` and `responses`, and these have `index`, `verdict` ("correct", "wrong",
-    "error"), `reason`, `route`, `answer` (all None without a verdict; the newest grading counts) and `text`. Problems
-    without a response to show are left out.
+    Each has `index`, `verdict` ("correct", "wrong", "error"), `reason`, `route`, `answer` (all None without a verdict;
+    the newest grading counts) and `text`. HarnessError for a file, and for a problem or verdicts that the pool lacks.
 
-    pool        the pool's key, or its beginning; HarnessError for a file
-    problem_id  only this problem; HarnessError if the pool lacks it
-    statuses    only responses with these verdicts; none: all. HarnessError if the pool has no verdicts
+    statuses    only responses with these verdicts; none: all. Problems without a response to show are left out
     """
     if Path(pool).is_file():
         raise HarnessError(
@@ -131,26 +120,24 @@ def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collect
         raise HarnessError(f"pool show: pool {stored.key} has no problem {problem_id!r} {guess}")
     problems = []
     for problem, responses, verdicts in _graded_rows(stored):
-        if problem_id in (None, problem.id):
-            listed = [each for each in _listed(responses, verdicts) if not statuses or each["verdict"] in statuses]
-            problems += [{"problem_id": problem.id, "prompt": problem.prompt, "responses": listed}] if listed else []
+        if problem_id not in (None, problem.id):
+            continue
+        rows = (
+            verdicts.to_pylist()
+            if verdicts
+            else [dict.fromkeys(("status", "reason", "route", "answer"))] * len(responses)
+        )
+        listed = [
+            {"index": index, "verdict": row.pop("status"), **row, "text": text}
+            for index, (text, row) in enumerate(zip(responses.texts, map(dict, rows), strict=True))
+            if not statuses or row["status"] in statuses
+        ]
+        problems += [{"problem_id": problem.id, "prompt": problem.prompt, "responses": listed}] if listed else []
     return {"pool": stored.key, "graded": graded, "problems": problems}
 
 
-def _listed(responses: Responses, verdicts: Any) -> Iterator[dict[str, Any]]:
-    names = {"status": "verdict", "reason": "reason", "route": "route", "answer": "answer"}
-    rows = verdicts.to_pylist() if verdicts is not None else [dict.fromkeys(names)] * len(responses)
-    for index, (text, row) in enumerate(zip(responses.texts, rows, strict=True)):
-        yield {"index": index, **{names[name]: value for name, value in row.items()}, "text": text}
-
-
 def export(key: str, out: Path, root: Path) -> str:
-    """Write a pool of the store `root` as JSONL, one line per problem; return a sentence that says what was written.
-
-    Lines hold verdicts if the pool is graded.
-
-    key   the pool's key, or its beginning
-    """
+    """Write a pool of the store as JSONL, with verdicts if it is graded; return a sentence about what was written."""
     pool = stored_pool(root, key)
     engine = pool.about.get("engine")
     kind = (engine or {}).get("logprob_kind") or "sum, temperature 1, unfiltered"  # as its engine says, else our own
@@ -162,15 +149,14 @@ def export(key: str, out: Path, root: Path) -> str:
         if "length" in responses.finish:  # without it every response counts as complete, and is graded so
             line["finish"] = list(responses.finish)
         if responses.scores:
-            line["scores"] = {name: _or_null(values) for name, values in responses.scores.items()}
+            line["scores"] = {
+                name: [None if np.isnan(value) else float(value) for value in values]
+                for name, values in responses.scores.items()
+            }
         correct = _correct(verdicts)
         lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
     write_atomically(out, ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
     return f"{out}: {len(lines)} problems" + (", with verdicts" if pool.column("verdicts") else "")
-
-
-def _or_null(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 # By a task's grader.
@@ -182,12 +168,10 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     A response is disputed if one grader calls it correct and the other does not. Trouble is a check that ran into a
     limit, or an answer that could not be parsed.
 
-    In the dict returned "pool" is the pool's key, "chance" the chance level (None: not measured), "listed" what needs a
-    look: responses that are disputed, in trouble or errors (`why`). The other entries are counts:
-
-    correct_here_only, correct_there_only   the disputed responses that only the first, or only the second, accepts
-    routes                                  route -> number of verdicts; "-" if the grader has only one
-    reasons                                 the 20 most frequent reasons of verdicts other than "correct" -> number
+    pool     the pool's key          chance   the chance level (None: not measured)
+    routes   route -> number of verdicts; "-" if the grader has only one
+    reasons  the 20 most frequent reasons of verdicts other than "correct" -> number
+    listed   what is disputed, in trouble or an error (`why`); the other entries are counts
 
     `config.pool`: a file (HarnessError if no task is given), or the key of a pool in the store.
     """
@@ -197,25 +181,25 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     plan = _graded(config, progress)
     assert plan.verdicts is not None
     assert plan.audits is not None
-    counts: Counter[str] = Counter()
-    routes: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    listed = []
+    counts, routes, reasons, listed = Counter[str](), Counter[str](), Counter[str](), []
     for question in plan.questions:
-        first = plan.store.rows(plan.verdicts, question)
-        second = plan.store.rows(plan.audits, question).to_pylist()
-        verdicts, answers = verdicts_of(first), first["answer"].to_pylist()
-        disputed = disputes([verdict.status for verdict in verdicts], [each["status"] for each in second])
-        every = zip(verdicts, answers, second, disputed, strict=True)
-        for index, (verdict, answer, other, dispute) in enumerate(every):
-            trouble = next((name for name in TROUBLE if name in verdict.reason), "")
-            counts.update(["responses", verdict.status, trouble, dispute])
-            counts["audited"] += other["status"] is not None
-            routes[verdict.route or "-"] += 1
-            if verdict.status != "correct":
-                reasons[verdict.reason or "-"] += 1
-            if why := "disputed" if dispute else trouble or ("error" if verdict.status == "error" else ""):
-                listed.append(_look(question.problem, index, why, answer, verdict, other))
+        reference = question.problem.reference
+        verdicts = plan.store.rows(plan.verdicts, question).to_pylist()
+        seconds = plan.store.rows(plan.audits, question).to_pylist()
+        disputed = disputes(*([each["status"] for each in given] for given in (verdicts, seconds)))
+        for index, (verdict, second, dispute) in enumerate(zip(verdicts, seconds, disputed, strict=True)):
+            status, reason, route = verdict["status"], verdict["reason"] or "", verdict["route"] or ""
+            trouble = next((name for name in TROUBLE if name in reason), "")
+            counts.update(["responses", status, trouble, dispute])
+            counts["audited"] += second["status"] is not None
+            routes[route or "-"] += 1
+            if status != "correct":
+                reasons[reason or "-"] += 1
+            if why := "disputed" if dispute else trouble or ("error" if status == "error" else ""):
+                about_it = {"problem_id": question.problem.id, "index": index, "why": why, "answer": verdict["answer"]}
+                about_it["reference"] = reference if isinstance(reference, str | int | float) else None
+                about_it |= {"verdict": status, "reason": reason, "route": route}
+                listed.append(about_it | {"second": second["status"], "second_reason": second["reason"] or ""})
     here, there = counts["only the first"], counts["only the second"]
     gradings = [about(plan.store.rows(plan.chance, question)) for question in plan.questions if plan.chance]
     return {
@@ -234,23 +218,6 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
         "reasons": dict(reasons.most_common(20)),
         "chance": chance_level([(hits, tried) for hits, tried in gradings if tried], seed=0),
         "listed": listed,
-    }
-
-
-def _look(
-    problem: Problem, index: int, why: str, answer: str | None, verdict: Verdict, second: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "problem_id": problem.id,
-        "index": index,
-        "why": why,
-        "answer": answer,
-        "reference": problem.reference if isinstance(problem.reference, (str, int, float)) else None,
-        "verdict": verdict.status,
-        "reason": verdict.reason,
-        "route": verdict.route,
-        "second": second["status"],
-        "second_reason": second["reason"] or "",
     }
 
 
@@ -318,7 +285,7 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
         plan = make_plan(config, progress)
     else:
         plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
-    checked = [plan.audits, plan.chance] if config.audit else []
+    checked = (plan.audits, plan.chance) if config.audit else ()
     columns: list[Column] = [column for column in (plan.verdicts, *checked) if column]
     with plan.store.used():
         keep_problems(plan)
@@ -337,7 +304,13 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
         raise HarnessError(f"pool {pool.key}: brought its own verdicts, and no --task says how to grade it")
     context = make_context(replace(config, task=name, pool=None, ids=None), progress)
     assert context.part_of_task is not None
-    by_id, fault = _problems(context.task, [config.split] if config.split else context.task.splits)
+    by_id: dict[str, Problem] = {}
+    fault = None  # why a split cannot be read here
+    for split in [config.split] if config.split else context.task.splits:
+        try:
+            by_id |= {problem.id: problem for problem in context.task.problems(split)}
+        except HarnessError as failure:
+            fault = fault or failure
     questions = []
     for problem_id, stored in pool.questions.items():
         problem = by_id.get(problem_id)
@@ -353,15 +326,3 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
     responses = StoredResponses(at)
     verdicts = Verdicts(context.part_of_task, responses)
     return Plan(**vars(context), questions=questions, responses=responses, verdicts=verdicts)
-
-
-def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:
-    """The problems of those of the splits that can be read here, by id; why another could not."""
-    by_id: dict[str, Problem] = {}
-    fault = None
-    for split in splits:
-        try:
-            by_id |= {problem.id: problem for problem in task.problems(split)}
-        except HarnessError as failure:
-            fault = fault or failure
-    return by_id, fault

@@ -18,17 +18,16 @@ def audit(value: Mapping[str, Any], listed: int) -> None:
     summary(counts | ({"chance level": chance_text(value["chance"])} if value["chance"] else {}))
     for name in ("routes", "reasons"):
         if value[name]:
-            shares = ", ".join(f"{key}: {count}" for key, count in value[name].items())
-            put(f"{name}: {shares}")
+            put(f"{name}: {', '.join(f'{key}: {count}' for key, count in value[name].items())}")
     if not value["listed"]:
         return
     heads = {"problem": 9, "index": 9, "why": 8, "answer": 7, "reference": 7, "verdict": 6, "route": 4, "second": 5}
+    names = ("problem_id", "index", "why", "answer", "reference", "verdict", "route", "second")
     rows = []
     for entry in value["listed"][:listed]:
         verdict = f"{entry['verdict']} ({entry['reason']})" if entry["reason"] else entry["verdict"]
-        shown = [entry["problem_id"], entry["index"], entry["why"], entry["answer"], entry["reference"], verdict]
         second = f"{entry['second'] or '-'} {entry['second_reason']}"
-        rows.append([short(part) for part in (*shown, entry["route"], second)])
+        rows.append([short((entry | {"verdict": verdict, "second": second})[name]) for name in names])
     put(word_table([Heading(head, kept, prose=kept < 9) for head, kept in heads.items()], rows, console().width)[0])
     if len(value["listed"]) > listed:
         put(f"{len(value['listed']) - listed} more: --listed N, or --json for all")

@@ -19,8 +19,7 @@ from harness.records import Weights
 from harness.system.extras import hub_is_out_of_reach
 from harness.system.json_text import read
 
-from ..models.file_hashes import file_hashes
-from ..models.model_location import Location, content_hash
+from ..models.location import Location, content_hash, file_hashes
 
 CHECKED = "looked up 2026-11"
 

@@ -1,4 +1,4 @@
-"""Register `harness report`, and the page for trackers."""
+"""Register `harness report`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ from harness.plugin_system.command_options import Plugin, StoreDir
 def register_commands(register: Register) -> None:
     """Register `harness report`."""
     register("report", "harness_plugins.report.commands:report")
-
-
-@hookimpl
-def register_reports(register: Register) -> None:
-    """Register the HTML page as a report."""
-    register("html", "harness_plugins.report.writing:write_report")
 
 
 def report(

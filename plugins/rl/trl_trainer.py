@@ -110,7 +110,7 @@ def _require_devices(cpu: bool, processes: int) -> None:
 def _model_fits(run: TrainingRun) -> list[str]:
     """Remarks on memory; HarnessError if the model or the problems cannot be used for training."""
     from ..engines.transformers.engine import Transformers
-    from ..models.model_location import locate
+    from ..models.location import locate
 
     settings, train = run.settings, read_problems(run.problems["train"])
     if len(train) < settings.batch:

@@ -19,7 +19,7 @@ from harness import HarnessError
 from harness.system.json_text import read, read_lines
 from harness_plugins.rl.run_files import read_problems
 
-from ..models.model_location import Location, locate
+from ..models.location import Location, locate
 from .training import Checkpoint, Launch, TrainingRun
 from .verl_child.resuming import complete
 from .verl_config import CHILD, as_text, configuration, devices, sampler_share

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import HarnessError, Message, Problem, hookimpl
 
 from ..models.checkpoint import TEMPLATE_DATE, Checkpoint, quiet
-from ..models.model_location import locate, one_line_errors
+from ..models.location import locate, one_line_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,7 +120,7 @@ class _RewardCheckpoint(Checkpoint):
         with quiet(), one_line_errors(self.location):
             config = AutoConfig.from_pretrained(
                 self.location.source,
-                revision=self._requested_revision or "main",
+                revision=self.requested_revision or "main",
                 trust_remote_code=False,
                 local_files_only=self.local,
             )
@@ -128,7 +128,6 @@ class _RewardCheckpoint(Checkpoint):
             raise HarnessError(
                 f"reward-model: model {self.name!r} has {config.num_labels} labels: a reward model has one (num_labels)"
             )
-        self._require_readable(config)
         return config
 
     @cached_property

@@ -23,7 +23,7 @@ from transformers.utils import logging
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.transformers.row_streams import RowSampler, uniforms
+from harness_plugins.engines.transformers.sampling import RowSampler, uniforms
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed

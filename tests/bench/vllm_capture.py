@@ -19,7 +19,7 @@ from capture import PROMPT, STATES, endless_engine, save_model
 from harness import HarnessError, Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.models.tiny24 import folder
+from harness_plugins.models.location import embedded as folder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed

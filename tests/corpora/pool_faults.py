@@ -67,15 +67,17 @@ NO_POOLS = [
 ID_TABLES = [
     ("", "no rows"),
     ("task_id,pool_id\n", "no rows"),
-    ([{"task_id": "p0"}], "line 1: expected the task's id (task_id, problem_id or id) and the pool's line"),
+    (
+        [{"task_id": "p0"}],
+        "line 1: expected the task's id (task_id) and the pool's line (pool_id or prompt), got 'task_id'",
+    ),
     ([{"pool_id": "line-1"}], "line 1: expected the task's id"),
     ([{"task_id": " ", "pool_id": "line-1"}], "line 1: expected the task's id"),
     ("a,b\n1,2\n", "line 2: expected the task's id"),
     ("task_id,pool_id\np0,\n", "line 2: expected the task's id"),
     ("pool_id,task_id\nline-1,p0\nline-1,p1\n", "line 3: 'line-1' is 'p1' here and 'p0' in a row before"),
     ('task_id,prompt\np0,"open\n', "line 1: not CSV (unexpected end of data)"),
-    ("[1, 2]", "expected JSON objects"),
-    ('{"task_id": ', "line 1: not JSON"),
+    ([1, 2], "expected JSON objects"),
     (b"task_id,pool_id\n\xff,\xff\n", "not UTF-8"),
 ]
 

@@ -51,7 +51,7 @@ VERIFIED = [
     ("3\n", "line 1: expected JSON objects"),
     ('{"problem_id": "test/0"}\n', 'expected {"problem_id": ..., "indices": [...]}, got the keys \'problem_id\''),
     ('{"problem_id": 7, "indices": []}\n', "line 1: problem_id must be a text, got 7"),
-    ('{"problem_id": "tset/0", "indices": []}\n', "'tset/0' is none of the 3 of the pool (did you mean 'test/0'?)"),
+    ('{"problem_id": "tset/0", "indices": []}\n', "'tset/0' is none of the 3 of the pool"),
     ('{"problem_id": "?", "indices": []}\n', "line 1: problem '?' is none of the 3 of the pool"),
     ('{"problem_id": "test/0", "indices": 3}\n', "indices must be a list of whole numbers, got 3"),
     ('{"problem_id": "test/0", "indices": [1.0]}\n', "indices must be whole numbers from 0 to 4, each once, got 1.0"),

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 from support.documents import code_blocks
-from support.json_lines import read_json_lines, write_json_lines
+from support.json_lines import write_json_lines
 from support.notebooks import code_cells
 from support.paths import ROOT
 from support.processes import harness_command, printed_by, run_to_end
@@ -292,18 +292,6 @@ def test_the_page_of_studies_runs_as_it_stands(harness, tmp_path, monkeypatch):
             assert f"rerun: the same cell, {cell}, with the same outcomes\n" in outcome.err
     assert len(list(tmp_path.glob("runs/cells/*.json"))) == 3
     assert len(list(tmp_path.glob("fresh/cells/*.json"))) == 1
-
-
-@pytest.mark.slow
-def test_the_tracking_pages_own_tracker_runs_as_it_stands(harness, tmp_path, monkeypatch):
-    (command,) = re.findall(r"^harness run .*--track lines.*$", (ROOT / "docs" / "tracking.md").read_text(), re.M)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lines.py").write_text(code_blocks("docs/tracking.md", "python")[0])
-    outcome = harness(*shlex.split(command)[1:])
-    assert outcome.code == 0, outcome.err
-    (line,) = read_json_lines(tmp_path / "mine.jsonl")
-    assert line["row"] == "game24/tiny24/transformers/vanilla/none/uniform"
-    assert line["problems"] == 5
 
 
 @pytest.mark.slow

@@ -173,6 +173,29 @@ def test_what_a_plugin_raises_arrives_as_from_a_local_run_and_is_not_tried_again
     assert (marks.parent / "calls").read_text() == "xx"  # once each
 
 
+MAPPED = """
+import os
+from harness import HarnessError
+from harness_plugins.executors.ray import Ray
+ray = Ray(workers=1)
+for uses_model in (True, False):
+    print(list(ray.map(abs, range(-9, 0), uses_model)))
+    try:
+        list(ray.map(os._exit, [1], uses_model))
+    except HarnessError as failure:
+        print(failure)
+"""
+
+
+def test_results_come_in_order_and_work_that_kills_its_worker_three_times_is_one_line():
+    done = subprocess.run([sys.executable, "-c", MAPPED], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[::2] == [str(list(range(9, 0, -1)))] * 2
+    assert all("the same work was lost with its worker 3 times" in line for line in lines[1::2])
+    assert done.stderr.count("what it was doing is done again") == 4
+
+
 @pytest.mark.parametrize("way", ["ray", "local"])
 def test_the_run_itself_loads_no_vllm_where_workers_do(cluster, session, marks, tmp_path, way):
     sizes = ("--model", "tiny24", "--data", 40, "--embedder", "hidden-mean")  # 640: more than a probe

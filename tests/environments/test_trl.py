@@ -22,7 +22,7 @@ from support.refusals import refusal_of
 
 from harness.system.children import run_child
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.models.tiny24 import folder as tiny24
+from harness_plugins.models.location import embedded as tiny24
 from harness_plugins.rl import training_run
 from harness_plugins.rl.requests import TrainRequest
 from harness_plugins.rl.run_files import read_metrics

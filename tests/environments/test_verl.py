@@ -28,7 +28,7 @@ from harness import Sampler
 from harness.records import SampleRequest
 from harness.system.children import run_child
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.models.tiny24 import folder
+from harness_plugins.models.location import embedded as folder
 from harness_plugins.rl.run_files import read_metrics, read_problems, write_run
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.training import Settings, TrainingRun

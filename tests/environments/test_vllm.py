@@ -30,7 +30,7 @@ from harness_plugins.engines.openai.engine import OpenAI
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE
-from harness_plugins.models.tiny24 import folder
+from harness_plugins.models.location import embedded as folder
 from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus
 
 MODEL = "tiny24"

@@ -9,7 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from harness_plugins.models.tiny24 import folder as embedded
+from harness_plugins.models.location import embedded
 
 
 def write_adapter(folder: Path, base: Path | None = None, merged: Path | None = None, **options) -> Path:

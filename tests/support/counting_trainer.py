@@ -58,7 +58,7 @@ def register_trainers(register):
 
 
 def count(folder: Path) -> None:
-    from harness_plugins.models.tiny24 import folder as embedded
+    from harness_plugins.models.location import embedded
 
     run, config = read_run(folder), json.loads((folder / "config.json").read_text())
     done = max((int(path.name[5:]) for path in run.checkpoints.glob("step-*")), default=0)

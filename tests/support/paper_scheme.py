@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from harness_plugins.engines.transformers.roomy_cache import CACHE
-from harness_plugins.engines.transformers.row_streams import filters, inverse_cdf, uniforms
+from harness_plugins.engines.transformers.sampling import CACHE, filters, inverse_cdf, uniforms
 
 BATCH = 64
 

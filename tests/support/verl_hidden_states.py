@@ -30,7 +30,7 @@ from tensordict import TensorDict
 from transformers import AutoModelForCausalLM
 from verl.utils import tensordict_utils as tu
 
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import locate
 from harness_plugins.rl.run_files import read_run
 from harness_plugins.rl.verl_child.composing import compose
 from harness_plugins.rl.verl_child.encoder import Encoder

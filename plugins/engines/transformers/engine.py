@@ -1,9 +1,5 @@
 """The `transformers` engine: sample responses and hidden states from a causal language model, on a CPU or a GPU.
 
-`model.generate` does the work. Each row has its own random stream (`row_streams`). The prompts pass the model once, and
-all rows share their key-value cache. States are pooled during generation (`capture`), without a second pass. As soon as
-half of the rows have ended, the other half continues as a smaller batch.
-
 On a CPU torch uses its own setting of threads (`torch.set_num_threads`, `OMP_NUM_THREADS`). Another number of threads,
 or of rows in a chunk, changes the last bits of the logits, and so, very rarely, a token.
 """
@@ -11,35 +7,30 @@ or of rows in a chunk, changes the last bits of the logits, and so, very rarely,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness import HarnessError, Message, Responses, hookimpl
+from harness.contracts import Report
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
 from harness_plugins.models.adapter import Adapter
 from harness_plugins.models.checkpoint import Checkpoint, quiet
-from harness_plugins.models.model_files import device_kind, dtype_name
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import device_kind, dtype_name, locate
 
-from ..counting import ChunkReport
-from ..on_checkpoint import OnCheckpoint
+from ..on_checkpoint import OnCheckpoint, require_known
 from ..row_chunks import Chunks
-from ..sampled_rows import SampledRows, Start, joined, require_known
-from .padding import fed_rows, left_padded, padded
 
 if TYPE_CHECKING:
-    import torch
+    from .sampling import Row
 
-    from .capture import PooledStates
-    from .row_streams import RowSampler
+Chat = Sequence[Message]
 
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # one pass of `encode` takes about 16 * batch tokens
@@ -78,6 +69,7 @@ class Transformers(OnCheckpoint):
 
     libraries = ("torch", "transformers")
     steers = True
+    stops = True
     states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
@@ -85,6 +77,7 @@ class Transformers(OnCheckpoint):
         if not isinstance(self.batch, int) or self.batch < 1:
             raise HarnessError(f"transformers: batch must be a whole number >= 1, got {self.batch!r}")
         self._chunks = Chunks(self.batch)
+        self._tried_siblings = False
         if self.model is not None or self.adapter is not None:
             more = self._checkpoint.libraries  # a wrong path is an error now, not when sampling starts
             self.libraries = (*self.libraries, *more)  # type: ignore[assignment]
@@ -112,18 +105,17 @@ class Transformers(OnCheckpoint):
         """Return the number of problems that fill one batch."""
         return max(1, self.batch // n)
 
-    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
+    def check(self, prompts: Sequence[Chat], max_tokens: int) -> None:
         """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads no weights."""
-        if max_tokens < 1:
-            raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
-        _ = self._checkpoint.device  # one that cannot be used is refused before the first token
-        longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
-        room = self._checkpoint.context - longest
+        part = self._checkpoint
+        _ = part.device  # one that cannot be used is refused before the first token
+        longest = max((len(part.prompt_ids(prompt)) for prompt in prompts), default=0)
+        room = part.context - longest
         if max_tokens > room:
             most = f"--max-tokens can be {room:.0f} at most" if room > 0 else "no --max-tokens fits"
             raise HarnessError(
                 f"{self.name}: the longest prompt has {longest} tokens, and --max-tokens {max_tokens} more do not fit "
-                f"a context of {self._checkpoint.context:.0f}: {most}"
+                f"a context of {part.context:.0f}: {most}"
             )
 
     def sample(self, request: SampleRequest) -> list[Responses]:
@@ -132,21 +124,21 @@ class Transformers(OnCheckpoint):
         Under a sampler that steers, a prompt's responses are sampled one after another; only then `until` is called.
         """
         require_known("transformers", request.states, self.states)
+        part = self._checkpoint
+        ids = [part.prompt_ids(prompt) for prompt in request.prompts]
         if request.sampler.steers:
-            return self._sample_steered(request)
-        n = request.n
-        rows = [(j, i) for j in range(len(request.prompts)) for i in range(n)]
-        parts: list[list[SampledRows]] = [[] for _ in request.prompts]
+            return self._sample_steered(ids, request)
+        rows = [(j, i) for j in range(len(ids)) for i in range(request.n)]
+        parts: list[list[Row]] = [[] for _ in ids]
         finished: list[Responses] = []
-        with self._loaded():
-            start = left_padded(self._checkpoint, [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts])
-            chunks = self._chunks.over(rows, lambda chunk: self._generate(start, chunk, request), self._at_once(n))
-            for chunk, columns in chunks:
-                for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
-                    positions = list(places)
-                    parts[j].append(columns.rows(slice(positions[0], positions[-1] + 1)))
-                    if chunk[positions[-1]][1] == n - 1:
-                        finished.append(self._responses(joined(parts[j])))
+        with self._loaded() as sampling:
+            start = sampling.left_padded(part, ids)
+            work = partial(sampling.sample_rows, part, start, request)
+            for chunk, arrived in self._chunks.over(rows, work, self._at_once(request.n)):
+                for (j, i), row in zip(chunk, arrived, strict=True):
+                    parts[j].append(row)
+                    if i == request.n - 1:
+                        finished.append(sampling.as_responses(part, parts[j], request))
                         parts[j].clear()
                         request.done(j, finished[j])
         return finished
@@ -158,12 +150,30 @@ class Transformers(OnCheckpoint):
             return self.batch
         return min(self.batch, n * max(1, CPU_ROWS // n))
 
+    def _sample_steered(self, ids: list[list[int]], request: SampleRequest) -> list[Responses]:
+        """Sample up to n responses to each prompt, one after another, several prompts at a time."""
+        part = self._checkpoint
+        tokens = max(map(len, ids), default=0) + request.max_tokens
+        window = getattr(part.config.get_text_config(), "sliding_window", None)
+        if window is not None and tokens > window:  # siblings would lose their past
+            raise HarnessError(
+                f"{self.name}: prompt and --max-tokens make {tokens} tokens, more than the model's sliding window of "
+                f"{window}, over which no sampler can steer: shorten --max-tokens"
+            )
+        sampled: list[Responses] = []
+        with self._loaded():
+            from .steered import require_siblings, sample_steered
+
+            if not self._tried_siblings:
+                require_siblings(part)
+                self._tried_siblings = True
+            chunks = Chunks(max(1, self.batch // STEERED_ROWS))
+            for _, responses in chunks.over(range(len(ids)), partial(sample_steered, part, ids, request)):
+                sampled += responses
+        return sampled
+
     def encode(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        states: Sequence[str],
-        report: Callable[[int], None] = lambda rows: None,
+        self, prompt: Chat, responses: Responses, states: Sequence[str], report: Report = lambda rows: None
     ) -> dict[str, Floats]:
         """Return {kind: (n, d) float32}, the states of given responses, from one pass over prompt and response.
 
@@ -171,222 +181,65 @@ class Transformers(OnCheckpoint):
         last state.
         """
         require_known("transformers", states, self.states)
-        pooled: dict[str, Floats] = {}
-        for chunk, columns in self._passes(
-            prompt, responses, ENCODED_TOKENS, lambda start, rows: self._encode(start, rows, states)
-        ):
-            for kind, values in columns.items():
-                pooled.setdefault(kind, np.empty((len(responses), values.shape[1]), np.float32))[chunk] = values
-            report(len(chunk))
-        return pooled
 
-    def score(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        report: Callable[[int], None] = lambda rows: None,
-    ) -> Floats:
+        def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
+            from .sampling import pool
+
+            return pool(self._checkpoint.decoder(**fed)[0][:, -1 - width :], [len(row) for row in rows], states)
+
+        return self._passed(prompt, responses, ENCODED_TOKENS, work, report)
+
+    def score(self, prompt: Chat, responses: Responses, report: Report = lambda rows: None) -> Floats:
         """Return (n,) float64: each response's log-probability under this model, summed over its tokens.
 
         Equal, up to rounding, to what `sample` returns for the same tokens, whichever engine sampled them; 0 for a
         response of no token.
         """
-        scores = np.zeros(len(responses))
-        for chunk, values in self._passes(prompt, responses, SCORED_TOKENS, self._score):
-            scores[chunk] = values
-            report(len(chunk))
-        return scores
 
-    def _passes(
-        self,
-        prompt: Sequence[Message],
-        responses: Responses,
-        tokens: int,
-        work: Callable[[Start, Sequence[list[int]]], Any],
-    ) -> Iterator[tuple[list[int], Any]]:
-        """Yield chunks of about `tokens * batch` tokens: the responses' indices, and the result of `work`."""
-        rows = self._checkpoint.rows(responses)
-        longest = max((len(row) for row in rows), default=0)
-        prompt_ids = self._checkpoint.prompt_ids(prompt)
-        if len(prompt_ids) + longest > self._checkpoint.context:
+        def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
+            from .sampling import logprob
+
+            logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
+            return {"": np.array([logprob(row, of_row) for row, of_row in zip(rows, logits, strict=True)])}
+
+        return self._passed(prompt, responses, SCORED_TOKENS, work, report).get("", np.zeros(0))
+
+    def _passed(
+        self, prompt: Chat, responses: Responses, tokens: int, work: Callable[..., dict[str, Floats]], report: Report
+    ) -> dict[str, Floats]:
+        """Return what `work` returns for all responses, in passes of about `tokens * batch` tokens."""
+        part = self._checkpoint
+        rows, prompt_ids = part.rows(responses), part.prompt_ids(prompt)
+        longest = max(map(len, rows), default=0)
+        if len(prompt_ids) + longest > part.context:
             raise HarnessError(
                 f"{self.name}: prompt and longest response have {len(prompt_ids) + longest} tokens, "
-                f"more than the context of {self._checkpoint.context:.0f}"
+                f"more than the context of {part.context:.0f}"
             )
         chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
         by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
-        with self._loaded():
-            start = left_padded(self._checkpoint, [prompt_ids])
-            for chunk, result in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
-                yield list(chunk), result
+        whole: dict[str, Floats] = {}
+        with self._loaded() as sampling:
+            start = sampling.left_padded(part, [prompt_ids])
 
-    def _generate(self, start: Start, chunk: Sequence[tuple[int, int]], request: SampleRequest) -> SampledRows:
-        """Sample the responses of a chunk of (prompt, row) pairs."""
-        import torch
+            def passed(chunk: Sequence[int]) -> dict[str, Floats]:
+                some = [rows[i] for i in chunk]
+                return work(*sampling.fed_rows(part, start, some), some)
 
-        from .capture import PooledStates, hooked
-        from .row_streams import RowSampler, uniforms
-
-        part, states = self._checkpoint, request.states
-        which = torch.tensor([j for j, _ in chunk], device=part.device)
-        streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-        report = ChunkReport(request)
-        sampling = RowSampler(request.sampler, streams, part.eos, part.filler, part.device, watch=report.look)
-        pooled = PooledStates(states, sampling)
-        try:
-            with hooked(part.decoder, pooled) if states else nullcontext():
-                self._run(sampling, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
-            columns = self._columns(sampling, pooled)
-        except (MemoryError, RuntimeError):  # of memory: these rows are sampled again
-            report.tell(0, 0)
-            raise
-        report.tell(len(chunk), sum(map(len, columns.token_ids)))
-        return columns
-
-    def _columns(self, sampling: RowSampler, pooled: PooledStates) -> SampledRows:
-        """Move the sampled rows and their pooled states to the CPU."""
-        if not sampling.logprobs.isfinite().all():
-            raise HarnessError(
-                f"{self.name}: in {self._checkpoint.dtype} the model's probabilities are not finite; try dtype=float32"
-            )
-        lengths = sampling.lengths.tolist()
-        return SampledRows(
-            token_ids=[row[:length] for row, length in zip(sampling.tokens.tolist(), lengths, strict=True)],
-            ended=sampling.ended.tolist(),
-            logprobs=sampling.logprobs.cpu().numpy(),
-            states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
-        )
-
-    def _sample_steered(self, request: SampleRequest) -> list[Responses]:
-        """Sample up to n responses to each prompt, one after another, several prompts at a time."""
-        from .candidate_tree import require_window
-
-        if not hasattr(request.sampler, "steering"):
-            raise HarnessError(
-                f"transformers: {type(request.sampler).__name__} has steers = True, but no steering() that says how: "
-                "see harness.contracts.Steering"
-            )
-        ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
-        require_window(self._checkpoint, max(map(len, ids), default=0) + request.max_tokens)
-        sampled: list[Responses] = []
-        with self._loaded():
-            _ = self._checked_siblings
-            chunks = Chunks(max(1, self.batch // STEERED_ROWS))
-            for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, request)):
-                sampled += responses
-        return sampled
-
-    @cached_property
-    def _checked_siblings(self) -> bool:
-        """Return True if the model can look at several next tokens at once; else raise HarnessError."""
-        from .candidate_tree import require_siblings
-
-        require_siblings(self._checkpoint)
-        return True
-
-    def _steered(
-        self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], request: SampleRequest
-    ) -> list[Responses]:
-        """Sample the responses to a chunk of prompts; a prompt leaves the batch when `until` returns True."""
-        from .row_streams import uniforms
-        from .steered import SteeredPrompts
-
-        steered = SteeredPrompts(
-            self._checkpoint, request.sampler, *padded(self._checkpoint, [prompt_ids[j] for j in chunk])
-        )
-        parts: dict[int, list[SampledRows]] = {j: [] for j in chunk}
-        complete: dict[int, Responses] = {}
-        active = list(chunk)
-        for i in range(request.n):
-            streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j in active])
-            report = ChunkReport(request)
-            rows = steered.respond([j - chunk[0] for j in active], streams, request.states, report.look)
-            columns = self._columns(*rows)
-            report.tell(len(active), sum(map(len, columns.token_ids)))
-            for row, j in enumerate(active):
-                parts[j].append(columns.rows(slice(row, row + 1)))
-            last = i == request.n - 1
-            for j in [j for j in active if request.until(j, *self._text(parts[j][-1])) or last]:
-                complete[j] = self._responses(joined(parts[j]))
-                request.done(j, complete[j])
-                active.remove(j)
-            if not active:
-                break
-        return [complete[j] for j in chunk]
-
-    def _text(self, rows: SampledRows) -> tuple[str, str]:
-        """Return the text of a single row, and how it ended."""
-        return self._checkpoint.text(rows.token_ids[0]), rows.finish[0]
-
-    def _run(
-        self, sampling: RowSampler, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
-    ) -> None:
-        """Generate until all rows have ended; each time half of them have, continue with the other half."""
-        import torch
-
-        from .row_streams import RowsEnded
-
-        stop = RowsEnded(sampling, feed_last, narrowing=bool(past))
-        steps = sampling.max_tokens + feed_last  # a row's last token passes the model only for its state
-        while len(sampling.running) and sampling.step < steps:
-            ids = self._checkpoint.model.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                do_sample=False,
-                max_new_tokens=steps - sampling.step,
-                logits_processor=[sampling],
-                stopping_criteria=[stop],
-                **past,
-            )
-            unfinished = (~stop.finished()).nonzero()[:, 0]
-            sampling.narrow(unfinished)
-            ids, mask = ids[unfinished], mask[unfinished]
-            mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
-            for cache in past.values():
-                cache.batch_select_indices(unfinished)
-
-    def _responses(self, rows: SampledRows) -> Responses:
-        return Responses(
-            texts=[self._checkpoint.text(ids) for ids in rows.token_ids],
-            finish=rows.finish,
-            lengths=np.array([len(ids) for ids in rows.token_ids], np.int64),
-            logprobs=rows.logprobs,
-            token_ids=rows.token_ids,
-            states=rows.states,
-        )
-
-    def _encode(self, start: Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
-        """Return the states of a chunk of responses to the single prompt of `start`."""
-        import torch
-
-        from .capture import pool
-
-        fed, width = fed_rows(self._checkpoint, start, rows)
-        hidden = self._checkpoint.decoder(**fed)[0]
-        lengths = torch.tensor([len(row) for row in rows], device=hidden.device)
-        pooled = pool(hidden[:, -1 - width :], lengths, states)
-        return {kind: values.cpu().numpy() for kind, values in pooled.items()}
-
-    def _score(self, start: Start, rows: Sequence[list[int]]) -> Floats:
-        """Return the summed log-probabilities of a chunk of responses to the single prompt of `start`."""
-        import torch
-
-        fed, width = fed_rows(self._checkpoint, start, rows)
-        logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
-        return np.array(
-            [
-                float(torch.log_softmax(logits[i, : len(row)].float(), -1).gather(1, target).double().sum())
-                for i, row in enumerate(rows)
-                for target in [torch.tensor(row, dtype=torch.long, device=logits.device)[:, None]]
-            ]
-        )
+            for chunk, columns in chunks.over(by_length, passed):
+                for name, values in columns.items():
+                    whole.setdefault(name, np.empty((len(rows), *values.shape[1:]), values.dtype))[list(chunk)] = values
+                report(len(chunk))
+        return whole
 
     @contextmanager
-    def _loaded(self) -> Iterator[None]:
-        """Load the model, if it is not loaded, and run the code inside without gradients and warnings."""
+    def _loaded(self) -> Iterator[Any]:
+        """Load the model, if it is not loaded; yield the module `sampling`, without gradients and warnings."""
         import torch
+
+        from . import sampling
 
         with quiet(), torch.inference_mode():
             with doing(f"loading model {self.name}"):
                 _ = self._checkpoint.model
-            yield
+            yield sampling

@@ -21,11 +21,9 @@ from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
 from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.model_files import device_kind, dtype_name
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import device_kind, dtype_name, locate
 
-from ..on_checkpoint import OnCheckpoint
-from ..sampled_rows import require_known
+from ..on_checkpoint import OnCheckpoint, require_known
 from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
 from .environment import Environment, environment, find_python, gpus_in_sight
@@ -309,7 +307,8 @@ class Vllm(OnCheckpoint):
             loads, given = settings(self, installed.device, pooling), variables(self, installed.device)
             try:
                 with doing(f"loading model {self.name} into vLLM"):
-                    self._checkpoint.require_adapter_fits()  # vLLM cuts or pads one of another size, and says nothing
+                    if adapter := self._checkpoint.adapter:  # vLLM cuts or pads one of another size, and says nothing
+                        adapter.require_fit(self._checkpoint.config, self._checkpoint.location.name)
                     child = ChildProcess(installed.python, loads, given)
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None
@@ -355,7 +354,7 @@ class Vllm(OnCheckpoint):
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        return Checkpoint(location, "cpu", self.dtype, self.revision, lora(self.adapter), elsewhere=True)
+        return Checkpoint(location, "cpu", self.dtype, self.revision, lora(self.adapter))
 
     @property
     def _dtype(self) -> str:

@@ -15,7 +15,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from verl.utils.device import get_device_name
 
 from harness_plugins.models.checkpoint import quiet
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import locate
 
 from .pooling import response_means
 

@@ -23,9 +23,9 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from harness import HarnessError, Sampler
-from harness_plugins.engines.transformers.row_streams import RowSampler, RowsEnded, uniforms
+from harness_plugins.engines.transformers.sampling import RowSampler, uniforms
 from harness_plugins.models.checkpoint import Checkpoint, quiet
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import locate
 
 QUIET_S = 0.25
 ROWS = 256  # at most so many are generated at once
@@ -132,7 +132,7 @@ class Server:
                 do_sample=False,
                 max_new_tokens=self.max_tokens,
                 logits_processor=[sampling],
-                stopping_criteria=[RowsEnded(sampling, feed_last=False, narrowing=False)],
+                stopping_criteria=[lambda *_, **__: sampling.finished(feed_last=False)],
             )
         return [self._output(sampling, row, sampler) for row in range(len(requests))]
 

@@ -140,12 +140,12 @@ def test_objects_rank_in_this_process_whatever_the_executor(door, written):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({}, 'run: say which selectors to compare, e.g. selectors=["repexp", "uniform"]'),
+        ({}, "run: say which selectors to compare, e.g. --selector repexp --selector uniform"),
         (
             {"selectors": "spread,mmr:lam=1,uniform"},
-            'run: a comma separates a selector\'s parameters: write selectors=["spread", "mmr:lam=1", "uniform"]',
+            "run: a comma separates a selector's parameters: write --selector spread --selector mmr:lam=1 --selector",
         ),
-        ({"selectors": "spread", "n": 0}, "n must be at least 1, got 0"),
+        ({"selectors": "spread", "n": 0}, "--n must be at least 1, got 0"),
         (
             {"selectors": "spread", "max_tokns": 3},
             "run: no option 'max_tokns' (did you mean 'max_tokens'? options: ",
@@ -153,13 +153,13 @@ def test_objects_rank_in_this_process_whatever_the_executor(door, written):
         ({"selectors": "spread", "embeddings": np.eye(3)}, "run: embeddings must be the path of a file, got array(["),
         ({"selectors": "spread", "pool": {"a": ["4"]}}, "run: pool must be the path of a file, got {'a': ['4']}"),
         ({"selectors": "spread", "model": np}, "run: model must be a valid string, got <module"),
-        ({"selectors": "spread", "until_correct": True}, "run: until_correct takes no selectors"),
-        ({"until_correct": True}, "run: until_correct makes no rows: use `harness run` in a shell"),
-        ({"selectors": [Last()], "rank_timeout": 3}, "run: rank_timeout goes with specs: objects of this session"),
-        ({"selectors": "spread", "task": None}, "run: say what to run, e.g. task game24, or pool FILE"),
+        ({"selectors": "spread", "until_correct": True}, "run: --until-correct takes no --selector"),
+        ({"until_correct": True}, "run: --until-correct makes no rows: use `harness run` in a shell"),
+        ({"selectors": [Last()], "rank_timeout": 3}, "run: --rank-timeout goes with specs: objects of this session"),
+        ({"selectors": "spread", "task": None}, "run: say what to run, e.g. --task game24, or --pool FILE"),
     ],
 )
-def test_a_fault_is_one_line_in_the_words_of_python(door, options, line):
+def test_a_fault_is_one_line(door, options, line):
     assert refusal_of(door, **{"selectors": (), **options}).startswith(line)
 
 
@@ -167,7 +167,7 @@ def test_long_work_begins_with_yes(door, monkeypatch):
     monkeypatch.setattr("harness.jobs.price.MANY_RESPONSES", 40)
     line = refusal_of(door, "spread")
     assert line.startswith("run: not begun, since it takes 48 responses")
-    assert "add yes to begin it unasked; preset quick, limit, n and max_tokens make it" in line
+    assert "add --yes to begin it unasked; --preset quick, --limit, --n and --max-tokens make it" in line
     assert len(door("spread", yes=True)) == 1
 
 

@@ -36,4 +36,4 @@ def test_an_infinite_score_and_one_of_another_length_are_refused():
     assert refusal_of(scored, rm=[0, -np.inf, 1]) == (
         "pool: score 'rm' of response 1 is -inf; NaN says that it is unknown"
     )
-    assert refusal_of(scored, rm=[0, 1]) == "pool: scores 'rm' have the shape (2,) for 3 texts"
+    assert refusal_of(scored, rm=[0, 1]) == "pool: score 'rm' has 2 rows for 3 texts"

@@ -126,5 +126,5 @@ def test_a_preset_fills_in_what_was_not_given_and_is_refused_where_there_is_none
     }
     assert filled(none | {"task": "game24"})["engine"] == "transformers"
     assert filled(none | {"task": "proteins", "embeddings": Path("mine.npz")})["embedder"] is None
-    for task, words in (("proteins", "no preset 'large'"), ("game24", "no preset 'large' (there: quick)")):
+    for task, words in (("proteins", "no preset 'large'"), ("game24", "no preset 'large'; it has quick")):
         assert words in error_line(harness("run", "--task", task, "--preset", "large", "--selector", "uniform"))

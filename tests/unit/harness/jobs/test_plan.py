@@ -7,6 +7,7 @@ from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.refusals import error_line, wrongly_refused
 from support.stores import contents
+from support.tiny_checkpoints import TEMPLATE, save_checkpoint
 
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_plan
@@ -144,3 +145,15 @@ def test_what_is_spent_is_told_before_and_after_also_of_a_run_that_breaks_off_an
     assert "96 responses to sample (at most 768 tokens), at most 96 pence" in whole.err
     assert whole.err.count("12 requests: 0.12 USD\n") == 1
     assert "12 requests" not in toy(*paying).err
+
+
+@pytest.mark.parametrize(("template", "stop"), [(TEMPLATE, None), (None, ("\nQuestion:",))])
+def test_a_base_models_responses_end_before_the_next_question(plan, tmp_path, template, stop):
+    model = save_checkpoint(tmp_path / "model", "llama", template)
+    config = (
+        (model / "config.json").read_text().replace('"max_position_embeddings": 128', '"max_position_embeddings": 2048')
+    )
+    (model / "config.json").write_text(config)
+    data = write_json_lines(tmp_path / "rows.jsonl", [{"question": "1 + 1?", "answer": "#### 2"}])
+    options = {"task": "gsm8k", "data": str(data), "engine": "transformers", "model": str(model)}
+    assert plan(**options, selectors=("uniform",)).responses.stop == stop

@@ -1,7 +1,6 @@
 """Every way in which a plugin can be broken or slow is found, named with its distribution, and stops nothing else."""
 
 import io
-import os
 import sys
 from functools import partial
 from textwrap import dedent
@@ -13,7 +12,7 @@ from support.processes import wait_for
 from support.refusals import refusal_of
 
 from harness.plugin_system.catalogue import details
-from harness.plugin_system.registry import IMPORT_LIMIT, load_registry, named
+from harness.plugin_system.registry import load_registry, named
 
 GOOD = """
     from harness import hookimpl
@@ -113,18 +112,3 @@ def test_what_takes_long_is_named_on_stderr_and_what_does_not_is_not(monkeypatch
     with named("something quick", 3600):
         pass
     assert stderr.getvalue() == "waiting: importing plugin 'x' from y 1.0 has taken 0 s so far\n"
-
-
-@pytest.mark.slow
-def test_a_plugin_whose_import_hangs_is_left_out_and_named_where_a_limit_was_given(harness, tmp_path, monkeypatch):
-    source = "import time\ntry:\n    time.sleep(600)\nexcept Exception:\n    pass\n"
-    load_registry()  # so that the others are imported already
-    write_distribution(tmp_path, "harness-slow", "1.0", source, entry="slow")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(IMPORT_LIMIT, "")
-    listed = harness("--import-timeout", 2, "list", "samplers", "--json")
-    assert "vanilla" in [row["name"] for row in listed.rows]
-    assert os.environ[IMPORT_LIMIT] == "2.0"
-    [fault] = load_registry().faults
-    line = "plugin 'slow' from harness-slow 1.0 failed to import: Late: its import took longer than 2 s"
-    assert str(fault).startswith(line)

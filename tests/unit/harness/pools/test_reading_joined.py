@@ -30,12 +30,12 @@ def line(name, prompt=None, **more):
 
 
 def test_the_index_says_of_each_joined_line_what_it_brings(index_of, written):
-    index = index_of([line("a", PROMPTS[1], correct=[True]), line("test/0", reference="red", logprob_kind="mean")])
-    shared = {"n": 1, "reference": None, "logprob_kind": None}
+    index = index_of([line("a", PROMPTS[1], correct=[True]), line("test/0", reference="red")])
+    shared = {"n": 1, "figures": False}
     assert index["entries"] == [
-        {"id": "test/1", "line": "a", "way": "prompt", "prompt": PROMPTS[1], "graded": True, **shared},
-        {"id": "test/0", "line": "test/0", "way": "id", "prompt": "", "graded": False, **shared}
-        | {"reference": "red", "logprob_kind": "mean"},
+        {"id": "test/1", "line": "a", "way": "prompt", "prompt": PROMPTS[1], "reference": None, "graded": True}
+        | shared,
+        {"id": "test/0", "line": "test/0", "way": "id", "prompt": "", "reference": "red", "graded": False} | shared,
     ]
     own = Joined(written([line("p", "What?", reference=7)]), None)
     assert [(problem.id, problem.prompt, problem.reference) for _, problem in own] == [("p", "What?", 7)]
@@ -43,15 +43,11 @@ def test_the_index_says_of_each_joined_line_what_it_brings(index_of, written):
 
 
 def test_how_lines_joined_and_which_did_not_is_told(index_of):
-    chat = f"system Be good. user {PROMPTS[2]} assistant"
     lost = [line(f"lost-{i}") for i in range(6)]
-    several = line("shots", f"{PROMPTS[0]} red. {PROMPTS[1]} green.")
-    lines = [line("test/0"), line("a", PROMPTS[1]), line("b", chat), line("c"), several, *lost]
+    lines = [line("test/0"), line("a", PROMPTS[1]), line("c"), *lost]
     assert list(remarks(index_of(lines, {"task_id": "test/3", "pool_id": "c"}))) == [
-        "pool: joined 1 by the table of --ids, 1 by id, 1 by prompt, 1 because their prompt holds the task's",
-        "pool: 6 of 11 problems join to none of the task's: 'lost-0', 'lost-1', 'lost-2', 'lost-3', 'lost-4', ...",
-        "pool: 1 of 11 problems fit several of the task's and are left out: 'shots'; a table of --ids says which is "
-        "meant",
+        "pool: joined 1 by the table of --ids, 1 by id, 1 by prompt",
+        "pool: 6 of 9 problems join to none of the task's: 'lost-0', 'lost-1', 'lost-2', 'lost-3', 'lost-4', ...",
     ]
     assert not list(remarks(index_of([line("test/0")])))
 

@@ -1,14 +1,12 @@
-"""Which problem of a task a pool's line answers: by a table, by id, by prompt, or by a prompt inside another."""
+"""Which problem of a task a pool's line answers: by a table, by id, or by prompt."""
 
 import gzip
-import json
 
 import pytest
 from corpora.pool_faults import ID_TABLES
 from support.refusals import wrongly_refused
 
 from harness import HarnessError, Problem, Task
-from harness.pools import reading
 from harness.pools.reading import IdTable, Joiner
 from harness.pools.record import PoolRecord
 
@@ -43,62 +41,17 @@ def test_ids_come_before_prompts_and_raw_prompts_before_rendered_ones():
     assert joined(task, " How  many\neggs are there?") == ("p0", "prompt")
     assert joined(task, "Solve: p Answer with a number.") == ("p1", "prompt")
     assert joined(task, "Be brief.\nSolve: p Answer with a number.") == ("p2", "rendered")
-    assert joined(task, "nothing of the kind") == (None, "")
+    assert joined(task, f"Solve: {EGGS} Answer with a number.") == ("p0", "rendered")  # the last message alone
+    assert joined(task, f"I said: {EGGS}") == (None, "")
     join = Joiner(task, task.problems("test"))
     assert join(PoolRecord("doc-0", ["x"], more_ids=["p1", "p0"]))[0].id == "p1"
     assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=["p", EGGS]))[0].id == "p2"
 
 
-def test_a_prompt_within_a_rendered_chat_joins():
-    task = Puzzles(EGGS, "4 5 6 10")
-    assert joined(task, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>") == ("p0", "within")
-    assert joined(task, "user Solve: 4 5 6 10 Answer with a number. assistant") == ("p1", "within")  # as it is asked
-    assert joined(task, "user How many eggs are there, then? assistant") == (None, "")
-    assert joined(Puzzles("a" * 19), f"user {'a' * 19} assistant") == (None, "")  # too short to look for
-    assert joined(Puzzles("a" * 20), f"user {'a' * 20} assistant") == ("p0", "within")
-    assert joined(Puzzles("a" * 20), f"user {'a' * 20}") == ("p0", "within")
-
-
-def test_of_prompts_within_each_other_the_longest_counts_and_of_others_none():
-    task = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.", HENS)
-    for text, joins in (
-        (f"user Ada has 3 hens. {EGGS} Say why. assistant", ("p1", "within")),
-        (f"user {EGGS} Say why, and when. assistant", ("p2", "within")),
-        (f"{EGGS} Again: {EGGS}", ("p0", "within")),
-        (f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:", (None, "several")),
-    ):
-        assert joined(task, text) == joins, text
-
-
-def test_a_number_that_goes_on_is_another_problem():
-    task = Puzzles("Make 24 from the numbers 1 1 1 1", "12 eggs and 13 hens: which?")
-    for text, joins in (
-        *((f"user Make 24 from the numbers 1 1 1 1{after} assistant", None) for after in ("3", "3.", ".5", "0 and")),
-        ("user Make 24 from the numbers 1 1 1 1. assistant", "p0"),
-        *((f"user {before}12 eggs and 13 hens: which? assistant", None) for before in ("1.", "1")),
-        ("user .12 eggs and 13 hens: which? assistant", "p1"),
-    ):
-        assert joined(task, text)[0] == joins, text
-
-
 def test_of_doubles_with_one_reference_the_first_is_taken_and_others_are_left_out():
-    for prompt in (EGGS, f"user {EGGS} assistant"):
-        assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="181"), prompt)[0] == "p0"
-        assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="182"), prompt) == (None, "several")
-    assert joined(Puzzles(EGGS, EGGS, EGGS, references="121"), EGGS) == (None, "several")
-
-
-def test_of_many_prompts_few_are_compared_with_a_text(monkeypatch):
-    compared, stands = [], reading._stands
-    monkeypatch.setattr(reading, "_stands", lambda *place: compared.append(place) or stands(*place))
-    task = Puzzles(*(f"Ada buys {i} eggs at {i % 7} each; what does she pay? " + "Say why. " * 20 for i in range(300)))
-    join = Joiner(task, task.problems("test"))
-    lines = [
-        PoolRecord("x", ["x"], prompt=f"system\nBe good.\nuser\n{each_problem.prompt}\nassistant\n")
-        for each_problem in task.list
-    ]
-    assert [join(line)[0] for line in lines] == task.list
-    assert len(compared) < 1000  # of 300 x 300
+    assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="181"), EGGS)[0] == "p0"
+    assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="182"), EGGS)[0] is None
+    assert joined(Puzzles(EGGS, EGGS, EGGS, references="121"), EGGS)[0] is None
 
 
 # A table of ids
@@ -108,16 +61,14 @@ ROWS = [{"task_id": "p3", "prompt": EGGS}, {"task_id": "p2", "prompt": HENS}]
 CSV = f"task_id,prompt\np3,{EGGS}\np2,{HENS}\n"
 
 
-def test_a_table_may_be_json_or_delimited_and_name_lines_by_id_or_prompt(written):
+def test_a_table_may_be_json_lines_or_csv_and_name_lines_by_id_or_prompt(written):
     for content, name in (
         (ROWS, "table.jsonl"),
-        (json.dumps(ROWS, indent=1), "table.json"),
         (CSV, "table.csv"),
-        (CSV.replace(",", "\t"), "table.tsv"),
         (gzip.compress(CSV.encode(), mtime=0), "table.csv.gz"),
-        ([{"problem_id": "p3", "pool_id": "line-1"}, {"id": "p2", "from": "line-2"}], "by_line.jsonl"),
-        ("problem_id,pool_id,prompt\np3,line-1,\np2,line-2,elsewhere\n", "by_line.csv"),
-        ([{"problem_id": 3, "pool_id": 1}, {"id": "p3", "from": " line-1 "}, ROWS[1]], "mixed.jsonl"),
+        ([{"task_id": "p3", "pool_id": "line-1"}, {"task_id": "p2", "pool_id": "line-2"}], "by_line.jsonl"),
+        ("task_id,pool_id,prompt\np3,line-1,\np2,line-2,elsewhere\n", "by_line.csv"),
+        ([{"task_id": 3, "pool_id": 1}, {"task_id": "p3", "pool_id": " line-1 "}, ROWS[1]], "mixed.jsonl"),
     ):
         ids = IdTable(written(content, name))
         lines = [PoolRecord("line-1", ["x"], prompt=EGGS), PoolRecord("line-2", ["x"], prompt=HENS)]
@@ -141,6 +92,9 @@ def test_a_prompt_that_a_table_gives_to_two_problems_names_none(written):
 
 
 def test_each_fault_of_a_table_is_refused_with_its_place(written):
-    assert not wrongly_refused(ID_TABLES, lambda content: IdTable(written(content, "table.csv")))
+    def read(content):
+        return IdTable(written(content, "table.jsonl" if isinstance(content, list) else "table.csv"))
+
+    assert not wrongly_refused(ID_TABLES, read)
     with pytest.raises(HarnessError, match=r"ids .*absent\.csv: no such file"):
         IdTable(written("", "table.csv").with_name("absent.csv"))

@@ -11,7 +11,6 @@ from support.verifying import outcomes_in
 PATH = "import sys; path = sys.argv[1]\n"
 DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass Dock:\n    site: str\n    def __post_init__(self):\n"
 UNITTEST = "import sys, unittest; path = sys.argv.pop()\nclass T(unittest.TestCase):\n    def test(self):\n        "
-CHILD = "import subprocess\ndone = subprocess.run([sys.executable, '-S', '-c', {!r}], capture_output=True, text=True)\n"
 
 # A program, which gets the response's file. The response is code that raises NameError.
 ERRORS = [
@@ -21,7 +20,6 @@ ERRORS = [
     PATH + "raise RuntimeError(f'the log of {path}:\\nstep 1\\nFAILED to dock')",
     PATH + 'raise RuntimeError(f\'what is\\n  File "{path}", line 1, in <module>\\n  File "<string>", line 1, in f\')',
     PATH + "raise RuntimeError('as in\\nFile \"<string>\"\\nAssertionError')",
-    PATH + CHILD.format("assert 0, 'of the docker'") + "raise RuntimeError('it said:\\n' + done.stderr)",
     PATH + DATACLASS + "        {}['licence']\nDock('a')",
     PATH + "try: exec(open(path).read())\nexcept NameError: open('/nowhere/log')",
     PATH + "try: assert False\nexcept AssertionError: {}['key']",
@@ -88,7 +86,7 @@ def written(folder, programs):
 
 
 def test_an_exit_code_of_1_is_wrong_unless_the_program_failed_by_itself(verify, tmp_path):
-    turns = [program for pair in zip(ERRORS, [*WRONG, WRONG[0]], strict=True) for program in pair]  # never five errors
+    turns = [program for pair in zip(ERRORS, WRONG, strict=True) for program in pair]  # never five errors
     lines = [{"problem_id": name, "responses": ["undefined_name\n"]} for name in written(tmp_path, turns)]
     write_json_lines(tmp_path / "pool.jsonl", lines)
     outcome = verify(f"{sys.executable} -S {{problem_id}} {{response_file}}", "--workers", 1)
@@ -144,12 +142,8 @@ def test_the_task_own_tells_the_same_apart(harness, tmp_path, monkeypatch, tier,
     ("command", "words"),
     [
         ("python chek.py {response_file}", "there is no file 'chek.py' in "),
-        ("python3 -u chek.py {response_file} --log new.txt", "there is no file 'chek.py' in "),
-        ("python -W error chek.py {response_file}", "there is no file 'chek.py' in "),
-        ("sh chek {response_file}", "there is no file 'chek' in "),
-        ("node chek {response_file}", "there is no file 'chek' in "),
         ("chek {response_file}", "there is no program 'chek'"),
-        ("./check.py {response_file}", "'./check.py' is no program: `chmod +x` it, or name what runs it"),
+        ("./check.py {response_file}", "there is no program './check.py': give its path"),
     ],
 )
 def test_a_program_or_script_that_is_not_there_costs_no_call(verify, harness, tmp_path, command, words):

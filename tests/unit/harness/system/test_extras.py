@@ -21,10 +21,10 @@ def test_all_missing_libraries_are_named_in_one_line_with_one_command(monkeypatc
 
 
 def test_a_folder_of_a_librarys_name_is_no_library(tmp_path, monkeypatch):
-    (tmp_path / "wandb_of_earlier_runs").mkdir()
+    (tmp_path / "runs_of_earlier_days").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert extras.missing(["json", "wandb_of_earlier_runs", "no_such_library"]) == [
-        "wandb_of_earlier_runs",
+    assert extras.missing(["json", "runs_of_earlier_days", "no_such_library"]) == [
+        "runs_of_earlier_days",
         "no_such_library",
     ]
 

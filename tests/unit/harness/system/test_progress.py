@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from harness.system import progress as module
-from harness.system.progress import Progress, Stage, bar_of, clock, doing, rate
+from harness.system.progress import Progress, Stage, clock, doing, rate
 
 
 @pytest.fixture
@@ -48,16 +48,16 @@ def test_lines_come_by_the_clock_even_if_nothing_is_reported(out):
 
 def test_work_without_a_count_is_named_and_the_innermost_name_counts(out):
     with Progress(out).waiting("timing a probe"):
-        until(out, "timing a probe ...\n", "timing a probe ... 0:00:00 so far\n")
+        until(out, "timing a probe ... 0:00:00 so far\n" * 2)
         with doing("loading model m"):
-            until(out, "loading model m ...\n")
+            until(out, "loading model m ... 0:00:00 so far\n")
 
 
 def test_a_stage_inside_a_wait_shows_itself_alone(out):
     progress = Progress(out)
     with progress.waiting("preparing"), progress.stage("import", 2, "problems"):
         until(out, "import: 0/2 problems, 0:00:00 so far\n" * 2)
-    assert "preparing ... 0" not in out.getvalue()
+    assert "preparing" not in out.getvalue()
 
 
 def test_quiet_progress_prints_nothing(out):
@@ -136,19 +136,18 @@ def test_the_time_left_of_sampling_begins_as_a_bound_and_comes_near_to_the_truth
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_bar_shows_as_much_as_fits_the_terminal(width):
+def test_a_terminal_shows_as_much_as_fits_the_terminal(width):
     stage = Stage("sample", 1_000, "responses", 100)
     stage.tokens(0)
     stage.tokens(5_120)
     stage.advance(12)
     shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
-    bar = bar_of(stage, shown)
-    shown.print(bar.make_tasks_table(bar.tasks))
+    shown.print(shown.status(stage).renderable)
     [line] = shown.file.getvalue().splitlines()
     assert len(line) <= width
     assert "12/1,000 responses" in line
-    assert ("tokens/s" in line) == (width > 80)
-    assert (" left" in line) == (width > 60)
+    assert ("5,120 tokens" in line) == (width > 80)
+    assert " left" in line
 
 
 def test_a_message_is_wrapped_between_words_on_a_terminal_and_stays_one_line_in_a_pipe(monkeypatch, out):

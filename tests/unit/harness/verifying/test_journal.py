@@ -84,7 +84,8 @@ def test_another_pool_selector_verifier_or_seed_is_refused(tmp_path):
         assert f"is of another {next(iter(changed))} (" in refusal_of(verified, config_of(tmp_path, **changed))
     pool_in(tmp_path, {"a": [False, False]})
     refusal = refusal_of(verified, config_of(tmp_path))
-    assert f"is of another pool ({tmp_path / 'pool.jsonl'}, now other responses)" in refusal
+    assert "is of another pool (" in refusal
+    assert ", now other responses)" in refusal
 
 
 def test_a_changed_file_of_the_verifier_is_refused_unless_errors_are_checked_again(tmp_path):

@@ -89,6 +89,16 @@ def test_a_skip_gives_its_call_back_also_while_others_wait(tmp_path):
     assert sorted(calls) == [("a", 0), ("a", 1), ("b", 0)]
 
 
+def test_after_a_skip_a_loop_that_went_on_picks_as_one_that_ran_through(tmp_path):
+    outcomes = {"a": [F, "skip", F, F], "b": ["skip", "skip", F, F], "c": [F, F, F, T]}
+    _, whole = calls_of(tmp_path, outcomes)
+    parts = []
+    for budget in range(1, 10):
+        parts += calls_of(tmp_path, outcomes, budget=budget, journal=tmp_path / "j.jsonl")[1]
+    assert parts == whole
+    assert whole[:6] == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("a", 1)]
+
+
 def test_every_check_that_ran_is_a_call_also_the_repeated_ones(tmp_path):
     outcomes = {"a": ["error", F, "error", F]}
     calls_of(tmp_path, outcomes, budget=3)
@@ -180,7 +190,7 @@ def test_python_functions_may_raise_or_measure(tmp_path, monkeypatch):
     assert (value["calls"], value["errors"], value["skipped"]) == (1, 0, 2)
     assert value["found"] == [{"problem_id": "7", "index": 1, "call": 1, "value": 1.0}]
     refusal = refusal_of(package.verify, ["a"] * 9, lambda *_: 0.5, budget=9, journal="b.jsonl", quiet=True)
-    assert "what counts as a success (threshold 3), or look for the largest (top 5)" in refusal
+    assert "what counts as a success (--threshold 3), or look for the largest (--top 5)" in refusal
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_a_dump_of_verl_is_grouped_by_input_and_its_scores_are_no_verdicts(writt
     record = next(read_pool(path))
     assert (record.prompt, record.correct, record.reference) == (verl_line(0, "")["input"], None, "red")
     assert record.scores == {"score": [1.0, 0.0, 1.0]}
+    assert record.prompts[1:] == ("Say colour 0 (test).",)  # by which it joins to a task
     [record] = read_pool(written([verl_line(0, "a"), verl_line(0, "b", score={"acc": 1}), verl_line(0, "c", score=2)]))
     assert record.scores == {"score": [1.0, None, 2]}
     assert notes_on(path)[0].startswith("pool: read as verl samples; its scores are rewards: taken as scores, not as ")

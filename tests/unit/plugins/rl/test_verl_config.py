@@ -8,7 +8,7 @@ import pytest
 import yaml
 from support.refusals import refusal_of
 
-from harness_plugins.models.tiny24 import folder
+from harness_plugins.models.location import embedded as folder
 from harness_plugins.rl.training import Settings, TrainingRun
 from harness_plugins.rl.verl_config import as_text, configuration, fitting, sampler_share
 from harness_plugins.rl.verl_memory import cache_bytes, estimate, parameter_count

@@ -9,7 +9,7 @@ from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
 from support.refusals import refusal_of
 
 from harness import Sampler
-from harness_plugins.engines.transformers.row_streams import RowSampler, inverse_cdf, uniforms
+from harness_plugins.engines.transformers.sampling import RowSampler, inverse_cdf, uniforms
 from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
 
 VOCABULARY, ROWS = 64, 6000

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines import counting
 from harness_plugins.engines.transformers import engine as transformers_engine
+from harness_plugins.engines.transformers import sampling as sampling_module
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.guided import RepExpGuided
 
@@ -131,6 +131,26 @@ def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one
     assert not any("<end>" in text or "<s>" in text for text in responses.texts)
 
 
+@pytest.mark.parametrize("sampler", [HOT, RepExpGuided()])
+def test_a_text_ends_before_a_stop_string_and_its_tokens_with_the_one_that_completes_it(engines, sampler):
+    for stop in (["e"], ["o", "th"]):
+        [free] = sample(engines["qwen2"], n=12, sampler=sampler)
+        [cut] = sample(engines["qwen2"], n=12, sampler=sampler, stop=stop)
+        assert not any(string in text for text in cut.texts for string in stop)
+        whole = [engines["qwen2"]._checkpoint.text(ids) for ids in cut.token_ids]
+        stopped = [row for row in range(12) if any(string in whole[row] for string in stop)]
+        assert stopped
+        assert {cut.finish[row] for row in stopped} == {"stop"}
+        for row in stopped:
+            assert whole[row].startswith(cut.texts[row])
+            before = engines["qwen2"]._checkpoint.text(cut.token_ids[row][:-1])
+            assert not any(string in before for string in stop)
+        if not sampler.steers:  # a row without the string, and the beginning of one with it, are what they were
+            for ids, longer in zip(cut.token_ids, free.token_ids, strict=True):
+                assert ids == longer[: len(ids)]
+            assert all(cut.token_ids[row] == free.token_ids[row] for row in set(range(12)) - set(stopped))
+
+
 # Memory, and when a row is reported.
 
 
@@ -158,7 +178,7 @@ def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(sampled, ch
 def test_rows_and_tokens_are_reported_as_they_come_and_change_nothing(checkpoints, monkeypatch, sampler):
     engine, rows, tokens = own_engine(checkpoints, batch=16), [], []
     quiet = sample(engine, n=12, sampler=sampler)
-    monkeypatch.setattr(counting, "EVERY_S", 0.0)  # after each step
+    monkeypatch.setattr(sampling_module, "EVERY_S", 0.0)  # after each step
     loud = sample(engine, n=12, sampler=sampler, report=rows.append, tokens=tokens.append)
     for before, after in zip(quiet, loud, strict=True):
         assert_same_responses(after, before)
@@ -199,7 +219,6 @@ def test_max_tokens_beyond_the_context_name_what_would_fit(engines):
     assert f"{longest} tokens, and --max-tokens 200 more do not fit a context of 128" in line
     assert line.endswith(f"can be {128 - longest} at most")
     assert "no --max-tokens fits" in refusal_of(engine.check, [[{"role": "user", "content": "puzzle " * 200}]], 1)
-    assert "--max-tokens must be >= 1, got 0" in refusal_of(engine.check, [SHORT], 0)
     long = Responses(["puzzle " * 300], ["stop"], np.zeros(1), np.zeros(1))
     assert "more than the context of 128" in refusal_of(engine.encode, SHORT, long, STATES)
 
@@ -218,8 +237,6 @@ def test_checking_and_identity_load_no_weights_and_building_imports_no_torch(che
 
 
 def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
-    silent = type("Silent", (Sampler,), {"steers": True})()
-    assert "Silent has steers = True, but no steering" in refusal_of(sample, engines["qwen2"], sampler=silent)
     assert "no state 'first', only mean, last, penultimate" in refusal_of(sample, engines["qwen2"], states=("first",))
     for parameters, reason in (
         ({"dtype": "int8"}, "dtype must be one of"),

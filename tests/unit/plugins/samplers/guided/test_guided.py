@@ -21,7 +21,7 @@ from harness_plugins.samplers.guided.covariance import TokenCovariance, centred,
 from harness_tasks.game24 import Game24
 
 STATES = ("mean", "last", "penultimate")
-KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_candidate_tree.py
+KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_steered.py
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

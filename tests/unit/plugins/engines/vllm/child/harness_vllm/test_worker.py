@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness_plugins.engines.transformers.capture import pool
+from harness_plugins.engines.transformers.sampling import pool
 from harness_plugins.engines.vllm.child.harness_vllm import contract, names, worker
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
 
@@ -45,10 +45,10 @@ def taken(sums: worker.Sums, number: int) -> tuple[list[int], dict[str, np.ndarr
 
 
 def assert_pooled(vectors: dict[str, np.ndarray], row: int, model: Model, length: int) -> None:
-    """A row's vectors are those of `capture.pool` over its first `length` tokens."""
-    expected = pool(model.states[None, model.prompt - 1 :], torch.tensor([length]), tuple(vectors))
+    """A row's vectors are those of `sampling.pool` over its first `length` tokens."""
+    expected = pool(model.states[None, model.prompt - 1 :], [length], tuple(vectors))
     for kind, values in vectors.items():
-        np.testing.assert_allclose(values[row], expected[kind][0].numpy(), atol=1e-6)
+        np.testing.assert_allclose(values[row], expected[kind][0], atol=1e-6)
 
 
 @pytest.fixture
@@ -107,9 +107,9 @@ def test_states_that_were_skipped_are_never_pooled(rng):
 def test_the_pooling_runner_pools_as_everywhere(rng):
     for length in (0, 1, 2, 5):
         states = rng.normal(size=(1 + length, WIDTH)).astype(np.float32)
-        by_capture = pool(torch.from_numpy(states)[None], torch.tensor([length]), KINDS)
+        by_capture = pool(torch.from_numpy(states)[None], [length], KINDS)
         for kind, values in pooled(states, KINDS).items():
-            np.testing.assert_allclose(values, by_capture[kind][0].numpy(), atol=1e-6)
+            np.testing.assert_allclose(values, by_capture[kind][0], atol=1e-6)
 
 
 @given(st.integers(0, 20_000), st.booleans(), st.integers(1, 10**6), st.integers(0, 10**9))

@@ -1,4 +1,4 @@
-"""Train an embedded model on one CPU core: `python -m harness_plugins.models.tiny24.train --out DIR --steps N`.
+"""Train an embedded model on one CPU core: `python -m studies.tiny24.train --out DIR --steps N`.
 
 A batch holds `prompts` puzzles with `responses` worked solutions each. The solutions share their prompt's tokens in one
 row, under a mask that hides them from one another; the loss is on response tokens only. The batch of step s depends on
@@ -31,8 +31,7 @@ from harness import HarnessError, Problem
 from harness_tasks.data.hands import TARGET
 
 from .measure import TASK, measure, pass_at_k
-from .puzzles import Numbers, Puzzle, all_numbers, training_puzzles
-from .vocabulary import CONTEXT, build_tokenizer
+from .puzzles import CONTEXT, Numbers, Puzzle, all_numbers, build_tokenizer, training_puzzles
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measure an embedded model: `python -m harness_plugins.models.tiny24.measure FOLDER --split dev --n 256`.
+"""Measure an embedded model: `python -m studies.tiny24.measure FOLDER --split dev --n 256`.
 
 Samples by plain `generate` at temperature 1 and grades by the task: an independent check of `harness run`.
 """

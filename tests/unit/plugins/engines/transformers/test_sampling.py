@@ -1,20 +1,15 @@
-"""A row's stream of random numbers and the tokens that it chooses (row_streams); where states are taken (capture);
-which caches the rows of a prompt share (padding).
-"""
+"""A row's stream of random numbers and the tokens that it chooses; which caches the rows of a prompt share."""
 
 import numpy as np
 import pytest
 import torch
 from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
-from support.refusals import refusal_of
 from support.tiny_checkpoints import CONFIGS, LONG, SHORT, assert_same_responses
-from transformers import AutoModelForCausalLM, Qwen2Config
 
 from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.transformers import padding
-from harness_plugins.engines.transformers.capture import final_decoder
-from harness_plugins.engines.transformers.row_streams import RowSampler, RowsEnded, inverse_cdf, uniforms
+from harness_plugins.engines.transformers import sampling as sampling_module
+from harness_plugins.engines.transformers.sampling import RowSampler, inverse_cdf, uniforms
 
 CPU = torch.device("cpu")
 KINDS = ("mean", "last", "penultimate")
@@ -45,18 +40,15 @@ def test_a_token_of_probability_zero_is_never_chosen():
     assert chosen.tolist() == [1, 1, 3, 3]
 
 
-def test_a_row_is_filled_up_after_its_end_and_leaves_once_half_of_the_rows_have_ended():
+def test_a_row_is_filled_up_after_its_end():
     sampling = RowSampler(Sampler(), np.zeros((3, 3)), [1], 9, CPU)
     ending, going = torch.tensor([-99.0, 99.0]), torch.tensor([99.0, -99.0])
-
-    def stopped(feed_last, narrowing):
-        return RowsEnded(sampling, feed_last, narrowing)(None, None).tolist()
-
     sampling.next(None, torch.stack([ending, going, going]))
-    assert (stopped(False, False), stopped(True, False)) == ([True, False, False], [False, False, False])
-    assert stopped(False, True) == [True, False, False]
+    assert sampling.finished(feed_last=False).tolist() == [True, False, False]
+    assert sampling.finished(feed_last=True).tolist() == [False, False, False]
     sampling.next(None, torch.stack([going, ending, going]))
-    assert (stopped(False, True), stopped(True, False)) == ([True] * 3, [True, False, False])
+    assert sampling.finished(feed_last=False).tolist() == [True, True, False]
+    assert sampling.finished(feed_last=True).tolist() == [True, False, False]
     sampling.narrow(torch.tensor([2]))
     sampling.next(None, going[None])
     sampling.next(None, going[None])  # one step beyond: only to take the last token's state
@@ -66,31 +58,13 @@ def test_a_row_is_filled_up_after_its_end_and_leaves_once_half_of_the_rows_have_
     assert not sampling.live.any()
 
 
-# Where the last hidden states are taken, and how those of given responses are pooled.
-
-
-def test_the_decoder_is_tried_before_it_is_trusted():
-    config = Qwen2Config(
-        vocab_size=20,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-    )
-    model = AutoModelForCausalLM.from_config(config).eval()
-    assert final_decoder(model, "small") is model.model
-    model.model.register_forward_hook(lambda module, args, out: out.__setitem__("last_hidden_state", out[0] + 1))
-    assert "small: cannot find where Qwen2ForCausalLM gives" in refusal_of(final_decoder, model, "small")
-
-
 # Which caches the rows of a prompt share.
 
 
 def test_only_plain_caches_are_shared(engines):
     def cache(kind):
         with torch.inference_mode():
-            return padding.left_padded(engines[kind]._checkpoint, [[5, 6, 7]]).cache
+            return sampling_module.left_padded(engines[kind]._checkpoint, [[5, 6, 7]]).cache
 
     assert {kind for kind in CONFIGS if cache(kind) is not None} == {"qwen2", "llama", "gpt2"}
 
@@ -102,6 +76,6 @@ def test_without_a_shared_cache_the_same_rows_are_drawn(engines, monkeypatch):
     request = SampleRequest([SHORT, LONG], n=10, sampler=Sampler(), max_tokens=12, seeds=[3, 4], states=("mean",))
     shared = engines["qwen2"].sample(request)
     for unshared in (lambda *_: None, full):
-        monkeypatch.setattr(padding, "_shared_cache", unshared)
+        monkeypatch.setattr(sampling_module, "prompt_cache", unshared)
         for with_cache, without in zip(shared, engines["qwen2"].sample(request), strict=True):
             assert_same_responses(with_cache, without)

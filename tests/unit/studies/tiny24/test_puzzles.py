@@ -1,18 +1,17 @@
 """Puzzles and their worked solutions: correct, distinct, none held out; the tokenizer that writes them (vocabulary)."""
 
 import json
-from importlib.resources import files
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.paths import ROOT
 
 from harness import Problem
-from harness_plugins.models import tiny24
-from harness_plugins.models.tiny24.measure import TASK
-from harness_plugins.models.tiny24.puzzles import LARGEST_VALUE, Term, _combined, solve
-from harness_plugins.models.tiny24.train import pack, render
-from harness_plugins.models.tiny24.vocabulary import PAD, build_tokenizer
+from harness_plugins.models.location import embedded, embedded_names
 from harness_tasks.game24 import PROMPT, puzzle_id
+from studies.tiny24.measure import TASK
+from studies.tiny24.puzzles import LARGEST_VALUE, PAD, Term, _combined, build_tokenizer, solve
+from studies.tiny24.train import pack, render
 
 NUMBERS = [(1, 1, 4, 6), (2, 3, 4, 4), (3, 3, 8, 8), (4, 5, 6, 10), (1, 3, 4, 6), (2, 2, 11, 11), (1, 5, 5, 5)]
 
@@ -38,7 +37,7 @@ def test_brackets_stand_where_they_are_needed():
 
 
 def test_the_recorded_split_is_the_tasks():
-    split = json.loads((files(tiny24) / "split.json").read_text())
+    split = json.loads((ROOT / "studies" / "tiny24" / "split.json").read_text())
     assert split == {name: [problem.id for problem in TASK.problems(name)] for name in ("train", "dev", "heldout")}
     assert sum(map(len, split.values())) == 1362
 
@@ -55,8 +54,8 @@ def test_every_whole_number_is_one_token_with_and_without_the_space_before_it(to
 
 def test_the_shipped_tokenizers_are_the_built_one(tokenizer):
     built = json.loads(build_tokenizer().backend_tokenizer.to_str())
-    for name in tiny24.names():
-        assert json.loads((tiny24.folder(name) / "tokenizer.json").read_text()) == built
+    for name in embedded_names():
+        assert json.loads((embedded(name) / "tokenizer.json").read_text()) == built
     assert (tokenizer.padding_side, tokenizer.pad_token) == ("left", PAD)
 
 

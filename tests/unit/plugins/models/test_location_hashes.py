@@ -6,11 +6,10 @@ import shutil
 
 import pytest
 
-from harness_plugins.models import file_hashes
+from harness_plugins.models import location
 from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.file_hashes import file_hashes as hashes_of
-from harness_plugins.models.model_location import content_hash, locate
-from harness_plugins.models.tiny24 import folder as embedded
+from harness_plugins.models.location import content_hash, embedded, locate
+from harness_plugins.models.location import file_hashes as hashes_of
 from harness_plugins.proteins.published import folder_hash
 
 BIG = 9 * 2**20  # bytes: a little over what is read each time
@@ -19,7 +18,7 @@ BIG = 9 * 2**20  # bytes: a little over what is read each time
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(file_hashes, "SETTLED_NS", -(10**18))  # a file may be known at once
+    monkeypatch.setattr(location, "SETTLED_NS", -(10**18))  # a file may be known at once
     return tmp_path / "cache" / "diversity-harness" / "file-hashes.json"
 
 
@@ -27,8 +26,8 @@ def cache(tmp_path, monkeypatch):
 def reads(monkeypatch):
     """The names of the files that are read."""
     names = []
-    digest = file_hashes._Reader.digest
-    monkeypatch.setattr(file_hashes._Reader, "digest", lambda self, path: names.append(path.name) or digest(self, path))
+    digest = location._digest
+    monkeypatch.setattr(location, "_digest", lambda path: names.append(path.name) or digest(path))
     return names
 
 
@@ -82,7 +81,7 @@ def test_a_file_that_is_small_or_has_just_changed_is_not_remembered(tmp_path, mo
     small.write_text("{}")
     hashes_of([small], "model")
     assert not cache.exists()
-    monkeypatch.setattr(file_hashes, "SETTLED_NS", 10**18)
+    monkeypatch.setattr(location, "SETTLED_NS", 10**18)
     path = big(tmp_path / "weights.bin")
     hashes_of([path], "model")
     hashes_of([path], "model")
@@ -110,7 +109,7 @@ def test_a_broken_cache_is_made_anew_and_one_that_cannot_be_written_done_without
 
 
 def test_a_line_says_once_that_reading_takes_long(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(file_hashes, "NOTICE_AFTER_S", -1.0)
+    monkeypatch.setattr(location, "NOTICE_FROM", 0)
     content_hash(model(tmp_path / "my-model"))
     assert capfd.readouterr().err == "model folder my-model: reading 0.0 GB once, to know it again by its content\n"
 

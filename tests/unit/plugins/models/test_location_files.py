@@ -9,8 +9,7 @@ from support.tiny_checkpoints import TEMPLATE, save_checkpoint
 from transformers import AutoConfig, AutoTokenizer
 
 from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.model_files import ModelFiles
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import ModelFiles, locate
 
 
 def files(folder):
@@ -81,4 +80,4 @@ def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     part = Checkpoint(locate("lab/small"), "cpu", "auto", None)
     assert part.revision == commit
-    assert not part.chats
+    assert not part.files.has_template

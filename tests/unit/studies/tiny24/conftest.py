@@ -3,13 +3,13 @@
 import pytest
 from transformers import AutoTokenizer
 
-from harness_plugins.models import tiny24
-from harness_plugins.models.tiny24.puzzles import Puzzle, solve
+from harness_plugins.models.location import embedded
+from studies.tiny24.puzzles import Puzzle, solve
 
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    return AutoTokenizer.from_pretrained(tiny24.folder("tiny24"))
+    return AutoTokenizer.from_pretrained(embedded("tiny24"))
 
 
 @pytest.fixture(scope="session")

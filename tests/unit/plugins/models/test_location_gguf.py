@@ -18,8 +18,7 @@ from harness.system import extras
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.models.dequantize import dequantize
-from harness_plugins.models.gguf_file import read_header
-from harness_plugins.models.model_location import locate
+from harness_plugins.models.location import GgufFile, locate
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +38,16 @@ def folder(written, tmp_path_factory):
 
 def test_the_header_tells_what_keys_and_estimates_need(written, tmp_path):
     path, model = written
-    header = read_header(path)
-    assert header.parameter_count == model.num_parameters()
-    assert header.entries["general.architecture"] == "llama"
-    assert "tokenizer.ggml.tokens" not in header.entries
+    entries, weights = GgufFile(path).header
+    assert weights == model.num_parameters()
+    assert entries["general.architecture"] == "llama"
+    assert "tokenizer.ggml.tokens" not in entries
     engine = Transformers(model=str(path))
-    assert (engine.name, engine.chats, engine.size()) == ("small.Q8_0", True, (model.num_parameters(), False))
+    assert (engine.name, engine.chats, engine._checkpoint.files.header[1]) == (
+        "small.Q8_0",
+        True,
+        model.num_parameters(),
+    )
     write_gguf(tmp_path / "bare.gguf", template=None)
     assert not Transformers(model=str(tmp_path / "bare.gguf")).chats
 

@@ -11,10 +11,11 @@ from support.processes import printed_by
 from support.refusals import refusal_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from harness_plugins.models import tiny24
-from harness_plugins.models.tiny24.measure import TASK, measure, pass_at_k, summary
-from harness_plugins.models.tiny24.puzzles import all_numbers
-from harness_plugins.models.tiny24.train import (
+from harness_plugins.models.location import embedded, embedded_names
+from harness_tasks.game24 import puzzle_id, split_of
+from studies.tiny24.measure import TASK, measure, pass_at_k, summary
+from studies.tiny24.puzzles import all_numbers
+from studies.tiny24.train import (
     Curriculum,
     TrainConfig,
     build_model,
@@ -25,7 +26,6 @@ from harness_plugins.models.tiny24.train import (
     render,
     train,
 )
-from harness_tasks.game24 import puzzle_id, split_of
 
 TINY = TrainConfig(
     steps=6, prompts=4, responses=2, hidden_size=64, intermediate_size=64, layers=1, keep=2, dev_problems=0
@@ -91,7 +91,7 @@ def test_a_run_is_not_resumed_with_other_settings(tmp_path):
 
 
 def test_tiny24_solves_dev_puzzles_by_sampling(tokenizer):
-    model = AutoModelForCausalLM.from_pretrained(tiny24.folder("tiny24"), dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(embedded("tiny24"), dtype=torch.float32)
     counts = measure(model, tokenizer, TASK.problems("dev")[::30], n=16, rows=64)
     assert sum(count > 0 for count in counts) >= 3, counts
     assert pass_at_k(counts, 16, 1) >= 0.05
@@ -107,21 +107,21 @@ LADDER = ["tiny24", "tiny24-faint", "tiny24-medium", "tiny24-weak"]
 
 
 def test_the_ladder_is_there_and_nothing_else_is_embedded():
-    assert tiny24.names() == LADDER
-    assert tiny24.folder("Qwen/Qwen2.5-0.5B-Instruct") is None
-    assert tiny24.folder("") is None
-    code = "import sys; from harness_plugins.models import tiny24; tiny24.folder('tiny24')"
+    assert embedded_names() == LADDER
+    assert embedded("Qwen/Qwen2.5-0.5B-Instruct") is None
+    assert embedded("") is None
+    code = "import sys; from harness_plugins.models.location import embedded; embedded('tiny24')"
     assert printed_by(f"{code}; print('torch' in sys.modules)") == "False"
 
 
 def test_each_shipped_folder_loads_as_a_stock_model():
     for name in LADDER:
-        model = AutoModelForCausalLM.from_pretrained(tiny24.folder(name), dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(embedded(name), dtype=torch.float32)
         assert (type(model).__name__, model.config.head_dim) == ("LlamaForCausalLM", 64)
         assert model.config.max_position_embeddings >= 512
-        tokenizer = AutoTokenizer.from_pretrained(tiny24.folder(name))
+        tokenizer = AutoTokenizer.from_pretrained(embedded(name))
         assert model.config.vocab_size == len(tokenizer)
         assert model.generation_config.eos_token_id == tokenizer.eos_token_id
         assert model.generation_config.pad_token_id == tokenizer.pad_token_id
-        with safe_open(tiny24.folder(name) / "model.safetensors", "pt") as weights:
+        with safe_open(embedded(name) / "model.safetensors", "pt") as weights:
             assert {weights.get_slice(key).get_dtype() for key in weights.keys()} == {"F16"}  # noqa: SIM118

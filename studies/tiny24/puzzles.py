@@ -1,4 +1,4 @@
-"""Find puzzles with worked solutions by exhaustive search: the training data of the embedded models.
+"""Puzzles with worked solutions by exhaustive search, and the tokenizer that writes them, for the embedded models.
 
 A puzzle is four numbers from 1 to 13 and a target. One worked solution of `4 5 6 10`:
 
@@ -8,6 +8,11 @@ A puzzle is four numbers from 1 to 13 and a target. One worked solution of `4 5 
     Answer: 5 * 4 + 10 - 6
 
 Sums and products have the larger number first, no number is negative, and remaining numbers ascend.
+
+The tokenizer has a fixed list of whole words, and bytes for everything else. ` make 24. Write` becomes ` make`, ` 24`,
+`.`, ` Write`: text is cut into words, whole numbers and single signs, each with the space before it; a piece that is in
+the list is one token. Any other piece becomes its bytes, so every text can be decoded exactly. No merges are learnt.
+The special tokens hold a fullwidth bar: no ASCII text contains one.
 """
 
 from __future__ import annotations
@@ -19,6 +24,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
 from harness_tasks.data.hands import TARGET, puzzle_id
 from harness_tasks.game24 import PROMPT, split_of
 
@@ -26,6 +34,20 @@ LARGEST_VALUE = 400  # the largest number that is one token
 LARGEST_DENOMINATOR = 13
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
 ATOM = 3
+
+PAD, BOS, EOS = "<｜pad｜>", "<｜bos｜>", "<｜eos｜>"
+ROLES = ("<｜system｜>", "<｜user｜>", "<｜assistant｜>")
+CONTEXT = 1024
+PIECES = r" ?[A-Za-z]+:?| ?[0-9]+| ?[^\sA-Za-z0-9]|\s"
+RESPONSE_WORDS = ", left = ( + - * / Answer:"
+CHAT_TEMPLATE = (
+    "{{ bos_token }}"
+    "{% for message in messages %}"
+    "{{ '<｜' + message['role'] + '｜>' + message['content'] }}"
+    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<｜assistant｜>' }}{% endif %}"
+)
 
 Value = int | Fraction
 Numbers = tuple[int, ...]
@@ -137,3 +159,35 @@ def _combined(operator: str, left: Term, right: Term, value: Value) -> Term:
 
 def _bracketed(term: Term, needed: bool) -> str:
     return f"({term.expression})" if needed else term.expression
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer with 1,086 tokens; it adds no special token by itself, the chat template writes them."""
+    splitter = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer = Tokenizer(models.BPE(vocab=_vocabulary(splitter), merges=[], ignore_merges=True))
+    tokenizer.pre_tokenizer = splitter
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=EOS,
+        additional_special_tokens=list(ROLES),
+        chat_template=CHAT_TEMPLATE,
+        padding_side="left",
+        model_max_length=CONTEXT,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _vocabulary(splitter: pre_tokenizers.PreTokenizer) -> dict[str, int]:
+    """Return token -> id: special tokens, the 256 bytes, then numbers and words with and without a space before."""
+    texts = [PROMPT, RESPONSE_WORDS, *(f"{n} {n}" for n in range(LARGEST_VALUE + 1))]
+    pieces = [piece for text in texts for piece, _ in splitter.pre_tokenize_str(text)]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return {token: i for i, token in enumerate(dict.fromkeys([PAD, BOS, EOS, *ROLES, *alphabet, *pieces]))}

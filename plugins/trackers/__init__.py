@@ -1,1 +1,0 @@
-"""Send a run's metrics to a tracker."""
