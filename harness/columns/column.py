@@ -2,22 +2,88 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.contracts import Report
+from harness.contracts import Charges, Report
 from harness.errors import HarnessError
+from harness.plugin_system.component import build, described, parameters, parse_spec, source_hash
+from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
 from harness.system.files import disk_errors, write_parts
 from harness.system.json_text import digest, readable
 
-from .part import Part, identity
 from .store import Memo, Rows, Store, filed, read, stem, sum_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component by its spec, such as `repexp:lam=0.1`: plain data that any process can be sent, and builds once.
+
+    Components themselves are never sent: an engine would take its loaded weights along.
+
+    options  what the harness adds to its arguments
+    plugins  files with plugins
+    """
+
+    kind: str
+    spec: str
+    options: tuple[tuple[str, Any], ...] = ()
+    plugins: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name, without parameters."""
+        return parse_spec(self.spec).name
+
+    @property
+    def built(self) -> Any:
+        """The component; built once in a process, so that a model is loaded once."""
+        return _built(self)
+
+    @property
+    def described(self) -> Any:
+        """All that fixes what it makes: a part of keys."""
+        return _described(self)
+
+
+@functools.cache
+def registry(plugins: tuple[Path, ...]) -> Registry:
+    """What is installed, and what these files register; read once in a process, until `forget`."""
+    return load_registry(plugins)
+
+
+@functools.cache
+def _built(part: Part) -> Any:
+    return build(registry(part.plugins), part.kind, part.spec, **dict(part.options))
+
+
+@functools.cache
+def _described(part: Part) -> Any:
+    component = part.built
+    if part.kind == "engine":  # its code is in no key: responses are expensive
+        return dict(component.identity())
+    if part.kind == "sampler":  # its parameters fix all that it does, unless it steers
+        steers = {"name": part.name, "code": source_hash(component)} if getattr(component, "steers", False) else {}
+        return {**steers, **parameters(component)}
+    registration = registry(part.plugins).find(part.kind, part.name)
+    if part.kind == "task":
+        return {"task": part.spec, "grader": component.grader, "code": source_hash(component, registration)}
+    return described(registration, component)
+
+
+CACHES = [registry.cache_clear, _built.cache_clear, _described.cache_clear]  # what `forget` calls
+
+
+def forget() -> None:
+    """Forget what was built: a plugin may have been installed or edited since."""
+    for clear in CACHES:
+        clear()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,18 +118,12 @@ class Todo:
 
     @property
     def problem(self) -> Problem:
-        """The problem."""
         return self.question.problem
 
     @property
     def given(self) -> Mapping[str, Any]:
         """Kind -> the rows of each column that is read; read anew each time, and not kept."""
         return {path.parent.name.partition(".")[0]: read(path) for path in self.paths or ()}
-
-    @property
-    def kept(self) -> Any:
-        """The column's own rows, of which some did not arrive; None if there are none."""
-        return self.partly and read(self.partly)
 
 
 # What of a problem the rows of a kind depend on, beside the files that they are made from: orders on nothing else.
@@ -88,11 +148,12 @@ class Column:
     here       no other process can make it
     together   how many problems it makes best in one call
     most_tokens  the most tokens of one of its rows, by which the time left is estimated; 0: it makes none
+    payer      the engine, if its tokens cost money: what making the column has cost is shown
     """
 
     kind: ClassVar[str]
     verb: ClassVar[str]
-    noun: ClassVar[str]
+    noun: ClassVar[str] = ""
     version: ClassVar[int] = 1
     is_costly: ClassVar[bool] = False
     by_rows: ClassVar[bool] = False
@@ -101,6 +162,7 @@ class Column:
     here: ClassVar[bool] = False
     together: ClassVar[int] = 1
     most_tokens: ClassVar[int] = 0
+    payer: ClassVar[Charges | None] = None
 
     @property
     def name(self) -> str:
@@ -118,15 +180,21 @@ class Column:
         return self.reads[0].pool if self.reads else self
 
     @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The fields as JSON, without the columns that are read: what the key is the hash of."""
+        parts = {name: value for name, value in self._values.items() if isinstance(value, Part)}
+        own = {name: value for name, value in self._values.items() if not isinstance(value, Column | None)}
+        made = {"kind": self.kind, "version": self.version, **own}
+        made |= {name: part.described for name, part in parts.items()}
+        models = [part.built for part in parts.values() if part.kind in ("embedder", "scorer")]
+        models = [dict(built.identity()) if hasattr(built, "identity") else {} for built in models]
+        return made | ({"models": models} if any(models) else {})
+
+    @property
     def described(self) -> dict[str, Any]:
-        """The fields as JSON, for the key and for people; of columns that are read only the folder."""
-        values = {name: value for name, value in self._values.items() if value is not None}
-        parts = [value for value in values.values() if isinstance(value, Part)]
-        models = [identity(part) for part in parts if part.kind in ("embedder", "scorer")]
-        described: dict[str, Any] = {"kind": self.kind, "version": self.version, **values}
-        described |= {part: value.described for part, value in values.items() if isinstance(value, Part)}
-        described |= {read: value.folder for read, value in values.items() if isinstance(value, Column)}
-        return described | ({"models": models} if any(models) else {})
+        """The settings, and the folders of the columns that are read."""
+        read = {name: value.folder for name, value in self._values.items() if isinstance(value, Column)}
+        return self.settings | read
 
     @cached_property
     def folder(self) -> str:
@@ -135,9 +203,8 @@ class Column:
 
     @cached_property
     def key(self) -> str:
-        """The hash of the fields, without what is read."""
-        read = {name for name, value in self._values.items() if isinstance(value, Column)}
-        return digest({name: value for name, value in self.described.items() if name not in read}, 12)
+        """The hash of the settings."""
+        return digest(self.settings, 12)
 
     @cached_property
     def variant(self) -> str:
@@ -177,21 +244,9 @@ class Column:
         """Make the rows of some problems: call `out.keep` for each, as soon as it is finished."""
         raise NotImplementedError
 
-    def spending(self) -> str:
-        """What making it has cost so far, in few words; "" if nothing is to be shown."""
-        return ""
-
-    def bill(self) -> str:
-        """One line about all that making it cost; "" if it cost nothing."""
-        return ""
-
     def require_most(self, store: Store, questions: Sequence[Question]) -> str:
         """A line about rows that did not arrive, "" if all did; HarnessError if too few are there to go on."""
         return ""
-
-
-def _process() -> str:
-    return f"{platform.node()}-{os.getpid()}"
 
 
 def ignored(count: int) -> None:
@@ -212,7 +267,6 @@ class Out:
     wanted: Sequence[Column] = ()
     planned: str = ""
     report: Report = ignored
-    owner: str = field(default_factory=_process)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "report": ignored}

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from harness.contracts import Executor
 from harness.system.progress import Progress
 
-from .column import Column, Out, Question, Todo
-from .part import Part
+from .column import Column, Out, Part, Question, Todo
 from .store import Damaged, Store, is_part
 
 T = TypeVar("T")
@@ -25,17 +24,8 @@ class Fill(partial[None]):
     folder, plugin_files   what every machine must see
     """
 
-    @property
-    def folder(self) -> Path:
-        """The pool's folder."""
-        out: Out = self.keywords["out"]
-        return out.root / out.column.pool.pool_name
-
-    @property
-    def plugin_files(self) -> Sequence[Path]:
-        """The files of plugins that are needed."""
-        parts = [value for value in vars(self.keywords["out"].column).values() if isinstance(value, Part)]
-        return parts[0].plugins if parts else ()
+    folder: Path
+    plugin_files: Sequence[Path]
 
 
 def in_order(columns: Iterable[Column]) -> list[Column]:
@@ -53,11 +43,7 @@ class Maker:
         self.store, self.executor, self.progress = store, executor, progress
         self._told: set[Column] = set()
         self._brought: dict[Column, set[Question]] = {}  # what came along with other columns is not reused
-
-    @property
-    def samples_here(self) -> bool:
-        """Whether models run in this process."""
-        return bool(getattr(self.executor, "models_here", False))
+        self.samples_here = bool(getattr(executor, "models_here", False))  # whether models run in this process
 
     def make(
         self,
@@ -77,7 +63,10 @@ class Maker:
                     is_new = column not in self._told
                     if not is_new:  # rows that did not come are asked for once
                         missing = [each for each in missing if self.store.path(column, each) is None]
-                    self._tell(column, questions, missing)
+                    self._told.add(column)
+                    reused = len(set(questions) - set(missing) - self._brought.get(column, set()))
+                    if reused and column.noun and is_new:
+                        self.progress.say(f"{column.noun}: reused for {reused} of {len(questions)} problems")
                     if missing:
                         wanted = [other for other in every if column.brings(other)]
                         for each in (column, *wanted):
@@ -89,6 +78,9 @@ class Maker:
                             reports = own and column.reports
                             out = Out(self.store.root, column, wanted, column.folder)
                             fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
+                            parts = [value for value in vars(column).values() if isinstance(value, Part)]
+                            fill.folder = self.store.folder(column).parent
+                            fill.plugin_files = parts[0].plugins if parts else ()
                             done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
                             for count, _ in zip(counts, done, strict=True):
                                 stage.advance(0 if reports else count)
@@ -103,12 +95,6 @@ class Maker:
                 self.progress.say(f"{failure.path} is damaged: it is made again")
                 failure.path.unlink(missing_ok=True)
                 self.store.forget()
-
-    def _tell(self, column: Column, questions: Sequence[Question], missing: Sequence[Question]) -> None:
-        reused = len(set(questions) - set(missing) - self._brought.get(column, set()))
-        if reused and column.noun and column not in self._told:
-            self.progress.say(f"{column.noun}: reused for {reused} of {len(questions)} problems")
-        self._told.add(column)
 
     def _batches(
         self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool
@@ -138,11 +124,12 @@ class Maker:
         unit = "responses" if column.by_rows else "problems"
         try:
             with self.progress.stage(column.verb, sum(counts), unit, bool(column.noun), column.most_tokens) as stage:
-                stage.note = column.spending
+                if column.payer:
+                    stage.note = column.payer.spending
                 yield stage, counts
         finally:
             self.store.forget()
-            if line := column.bill():
+            if column.payer and (line := column.payer.bill()):
                 self.progress.say(line)
 
 

@@ -10,19 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
-from harness.contracts import LearnsFromOutcomes, Ranker, SubsetSelector
+from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
 from harness.plugin_system.calls import needs, picked, subset_of
-from harness.plugin_system.registry import RANK_S, named
+from harness.plugin_system.registry import RANK_S, is_own, named
 from harness.records import Floats, Outcome, Pool, Problem
 
-from .column import Column, Out, Question, Todo
-from .part import CACHES, Part
+from .column import CACHES, Column, Out, Part, Todo
 from .responses import responses_of, scores_of, seed_of
-from .store import about, table
+from .store import table
 from .vectors import named_failure
 
 KNOWN = {"correct": 1.0, "wrong": 0.0}  # the outcomes that a selector may learn from; an error is none
@@ -52,18 +50,16 @@ class Orders(Column):
 
     @property
     def verb(self) -> str:  # type: ignore[override]
-        """In progress lines."""
         return f"rank {self.selector.spec}"
 
     @property
     def noun(self) -> str:  # type: ignore[override]
-        """Where they are reused."""
         return f"rankings of {self.selector.spec}"
 
     @property
     def here(self) -> bool:  # type: ignore[override]
         """Where the selector is an object of the caller's session."""
-        return self.selector.is_own
+        return is_own(self.selector.spec)
 
     @property
     def learns(self) -> bool:
@@ -74,6 +70,8 @@ class Orders(Column):
         """Rank the pools, in one thread, so that sums, and hence orders, are the same in any process."""
         if self.rank_timeout is not None:
             return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout)
+        from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
+
         selector, spec, learns = self.selector.built, self.selector.spec, self.learns
         import_libraries(selector)
         for each in todo:
@@ -88,22 +86,22 @@ class Orders(Column):
                     rng = ranking_rng(self.seed, problem, trial)
                     with named_failure(f"selector {spec!r}", f"{problem.id!r}, trial {trial}"):
                         if not isinstance(selector, Ranker):
-                            picks += [(trial, k, subset) for k, subset in _subsets(selector, pool, rng).items()]
+                            ks = budgets(len(pool))
+                            each_rng = zip(ks, rng.spawn(len(ks)), strict=True)
+                            picks += [(trial, k, subset_of(selector, pool, k, own)) for k, own in each_rng]
                             continue
-                        ranking: Iterable[int] = (
-                            learnt_order(selector, pool, status, self.seed, problem, trial)
-                            if isinstance(selector, LearnsFromOutcomes)
-                            else selector.rank(pool, rng)
-                        )
+                        if isinstance(selector, LearnsFromOutcomes):
+                            ranking: Iterable[int] = learnt_order(selector, pool, status, self.seed, problem, trial)
+                        else:
+                            ranking = selector.rank(pool, rng)
                         picks.append((trial, 0, up_to_correct(ranking, status)))
-                    if not (trial or learns) and is_unused(rng, ranking_rng(self.seed, problem, 0)):
+                    if not (trial or learns) and _is_fresh(rng, ranking_rng(self.seed, problem, 0)):
                         # a ranker that used no random numbers gives the same in every trial
                         picks += [(other, 0, picks[0][2]) for other in range(1, self.trials)]
                         break
             columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=True)) if picks else {}
-            kind = (
-                "order" if isinstance(selector, Ranker) else "subset"
-            )  # n: not of the pool, which a selector may break
+            kind = "order" if isinstance(selector, Ranker) else "subset"
+            # n is not the pool's length, which a selector may break
             out.keep(each, table(columns, {"kind": kind, "n": len(status), "trials": self.trials}))
 
 
@@ -135,14 +133,10 @@ def _load(selector: Part) -> None:
     from harness.scoring import metrics  # noqa: F401
 
     import_libraries(selector.built)
-    with one_thread(selector.spec):
-        pass
+    _threads(selector.spec)
 
 
-# A selector's view of a pool.
-
-
-def pool_of(given: Mapping[str, Any], n: int | None, where: str, centre: bool = True) -> Pool:
+def pool_of(given: Mapping[str, Any], n: int | None, where: str) -> Pool:
     """A problem's first n responses (None: all) as a selector sees them: with answers, without verdicts.
 
     given  kind -> the rows of the columns that the selector reads
@@ -156,7 +150,7 @@ def pool_of(given: Mapping[str, Any], n: int | None, where: str, centre: bool = 
     return checked_pool(
         where,
         texts=responses.texts[:size],
-        embeddings=centred(vectors) if centre else vectors,
+        embeddings=centred(vectors),
         logprobs=responses.logprobs[:size],
         lengths=responses.lengths[:size],
         answers=answers[:size],
@@ -177,16 +171,13 @@ def centred(vectors: Floats) -> Floats:
     return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors
 
 
-# Ranking.
-
-
 def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
     """The random stream of one trial of ranking a problem's pool; it does not depend on the selector."""
     return np.random.default_rng([seed_of("rank", seed, problem), trial])
 
 
-def is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
-    """Whether the rng is unused: no number was taken from it, and no other rng spawned."""
+def _is_fresh(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
+    """Whether no number was taken from the rng, and no other rng spawned."""
     states = [(each.bit_generator.state, each.bit_generator.seed_seq.n_children_spawned) for each in (rng, fresh)]  # type: ignore[attr-defined]
     return bool(states[0] == states[1])
 
@@ -225,14 +216,6 @@ def up_to_correct(ranking: Iterable[Any], status: Sequence[str]) -> list[int]:
     raise HarnessError(f"the ranking ended after {len(order)} of {len(status)} responses")
 
 
-def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> dict[int, list[int]]:
-    """k -> the subset that is chosen for that budget, k = 1, 2, 4, ..., n."""
-    from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
-
-    ks = budgets(len(pool))
-    return {k: subset_of(selector, pool, k, own) for k, own in zip(ks, rng.spawn(len(ks)), strict=True)}
-
-
 def pick_after(
     selector: LearnsFromOutcomes, pool: Pool, outcomes: Sequence[Outcome], seed: int, problem: Problem, trial: int = 0
 ) -> int:
@@ -254,9 +237,6 @@ def learnt_order(
         outcomes.append(Outcome(index, KNOWN.get(status[index])))
 
 
-# One answer.
-
-
 @dataclass(frozen=True)
 class Choices(Column):
     """What one answer chosen from k of a pool's responses is worth: maj@k, and best-of-k by each score.
@@ -267,7 +247,6 @@ class Choices(Column):
 
     kind: ClassVar[str] = "choices"
     verb: ClassVar[str] = "choose one"
-    noun: ClassVar[str] = ""
 
     name: ClassVar[str] = "by-k"
 
@@ -277,7 +256,6 @@ class Choices(Column):
     n: int | None
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Compute them."""
         from harness.scoring.metrics import best_of_k, budgets, majority_at_k
 
         for each in todo:
@@ -296,26 +274,3 @@ class Choices(Column):
             for name, values in ratings.items():
                 columns[f"best:{name}"] = best_of_k(values[: len(correct)], correct, ks)
             out.keep(each, table(columns))
-
-
-def entry_of(question: Question, orders: pa.Table, verdicts: pa.Table, choices: pa.Table) -> dict[str, Any]:
-    """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget."""
-    made, status = about(orders), verdicts["status"].to_pylist()
-    n, trials, status = made["n"], made["trials"], status[: made["n"]]
-    entry: dict[str, Any] = {"n": n, "c": status.count("correct"), "errors": status.count("error")}
-    routes = [route for route, one in zip(verdicts["route"].to_pylist()[:n], status, strict=True) if one == "correct"]
-    names = [route.partition(",")[0] or "-" for route in routes]
-    entry["routes"] = {name: names.count(name) for name in sorted(set(names))}
-    columns = choices.to_pydict()
-    ks = [str(k) for k in columns.pop("k")]
-    by_k = {name: {k: round(x, 6) for k, x in zip(ks, values, strict=True)} for name, values in columns.items()}
-    entry |= {"maj_at_k": by_k["maj"]} if "maj" in by_k else {}
-    entry["best_of_k"] = {name.removeprefix("best:"): values for name, values in by_k.items() if name != "maj"}
-    picks = orders.to_pylist() if orders.num_columns else []
-    if made["kind"] == "subset":
-        hits: dict[str, list[bool]] = {k: [False] * trials for k in ks}
-        for pick in picks:
-            hits[str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
-        return entry | {"hits": hits}
-    ordered = [pick["picks"] for pick in picks]
-    return entry | {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}

@@ -20,8 +20,7 @@ from harness.records import Problem, Responses, SampleRequest
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest, storable
 
-from .column import Column, Out, Question, Todo, paid
-from .part import Part
+from .column import Column, Out, Part, Question, Todo, paid
 from .store import Rows, Store, about, is_part, read, table
 from .vectors import Vectors
 
@@ -34,9 +33,6 @@ SCORE = "score:"  # before a score's name, in the name of its column
 def seed_of(purpose: str, seed: int, problem: Problem) -> int:
     """A 64-bit seed made from a purpose ("sample", "rank", "chance"), the run's seed and the problem's id."""
     return int(digest([purpose, seed, problem.id], 16), 16)
-
-
-# Rows of responses.
 
 
 def response_rows(responses: Responses) -> pa.Table:
@@ -74,9 +70,6 @@ def scores_of(rows: pa.Table) -> dict[str, Any]:
     return {name.removeprefix(SCORE): rows[name].to_numpy() for name in names}
 
 
-# Sampled.
-
-
 @dataclass(frozen=True)
 class Sampled(Column):
     """Responses of a model: text, finish, length in tokens, logprob, token_ids. Row i has its own random stream."""
@@ -99,12 +92,10 @@ class Sampled(Column):
 
     @property
     def name(self) -> str:
-        """Task and model."""
         return f"{self.task}-{self.engine.built.name}"
 
     @property
     def steers(self) -> bool:
-        """Whether the sampler steers decoding itself."""
         return bool(getattr(self.sampler.built, "steers", False))
 
     @property
@@ -117,15 +108,12 @@ class Sampled(Column):
 
     @property
     def most_tokens(self) -> int:  # type: ignore[override]
-        """The length of the longest response."""
         return self.max_tokens
 
     def brings(self, other: Column) -> bool:
-        """Vectors that are this engine's hidden states."""
         return isinstance(other, Vectors) and other.responses == self and bool(other.state)
 
     def rows(self, question: Question, read_from: Sequence[Path]) -> int:
-        """n."""
         return self.n
 
     def request(self, todo: Sequence[Question], **more: Any) -> SampleRequest:
@@ -142,7 +130,7 @@ class Sampled(Column):
 
     def journals(self, questions: Sequence[Question], out: Out) -> list[Path]:
         """The files in which the engine may keep what was paid for; their folder is there, if it is paid."""
-        if isinstance(self.engine.built, Charges):
+        if self.payer:
             with disk_errors(out.root):
                 paid(out.root, self).mkdir(parents=True, exist_ok=True)
         return [out.paid(question) for question in questions]
@@ -154,7 +142,7 @@ class Sampled(Column):
         """
         out.require_same()
         if filling := [each for each in todo if each.partly]:
-            kept = [responses_of(each.kept) for each in filling]
+            kept = [responses_of(read(each.partly)) for each in filling if each.partly]
             out.report(sum(map(len, kept)))
             self._sampled(filling, out, kept)
         if whole := [each for each in todo if not each.partly]:
@@ -199,13 +187,9 @@ class Sampled(Column):
             keep(j, sampled)
         return finished
 
-    def spending(self) -> str:
-        """What the pool has cost so far, if its tokens cost money."""
-        return self.engine.built.spending() if isinstance(self.engine.built, Charges) else ""
-
-    def bill(self) -> str:
-        """What was used for the pool in all, if its tokens cost money."""
-        return self.engine.built.bill() if isinstance(self.engine.built, Charges) else ""
+    @property
+    def payer(self) -> Charges | None:  # type: ignore[override]
+        return self.engine.built if isinstance(self.engine.built, Charges) else None
 
     def require_most(self, store: Store, questions: Sequence[Question]) -> str:
         """A line about rows that did not arrive; HarnessError if more than 5 % did not, or all of one problem."""
@@ -248,9 +232,6 @@ def filled(kept: Responses, arrived: Responses) -> Responses:
     )
 
 
-# Imported.
-
-
 @dataclass(frozen=True)
 class Imported(Column):
     """Responses of a pool made elsewhere, which may bring verdicts.
@@ -263,7 +244,6 @@ class Imported(Column):
 
     kind: ClassVar[str] = "responses"
     verb: ClassVar[str] = "import"
-    noun: ClassVar[str] = ""
     is_costly: ClassVar[bool] = True
     reports: ClassVar[bool] = True
     here: ClassVar[bool] = True  # the file need not be on other machines,
@@ -276,15 +256,12 @@ class Imported(Column):
 
     @functools.cached_property
     def name(self) -> str:
-        """The file's."""
         return self.joined.path.name.partition(".")[0] or "pool"
 
     def brings(self, other: Column) -> bool:
-        """The file's verdicts."""
         return other.kind == "verdicts" and getattr(other, "given", False)
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Read the file from beginning to end."""
         wanted = {each.problem.id: each for each in todo}
         for record, problem in self.joined:
             if each := wanted.get(problem.id):

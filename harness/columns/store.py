@@ -77,21 +77,6 @@ def about(rows: pa.Table) -> Any:
     return json.loads((rows.schema.metadata or {}).get(ABOUT, b"{}"))
 
 
-def _encoded(rows: Rows, kind: str) -> tuple[str, Parts]:
-    """A file's suffix and content, in parts: parquet, or what is faster for arrays and for a few numbers."""
-    if isinstance(rows, np.ndarray):
-        head = io.BytesIO()
-        np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(rows))
-        return "npy", [head.getvalue(), rows.data.cast("B") if rows.size else b""]
-    sink = pa.BufferOutputStream()
-    if kind in SMALL:
-        with pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        return "arrow", [memoryview(sink.getvalue())]
-    pq.write_table(rows, sink, compression="zstd", write_statistics=False)
-    return "parquet", [memoryview(sink.getvalue())]
-
-
 def _sum(folder: Path, stem: str, parts: Parts) -> str:
     """The hash of a file's place and content. The place is pool, kind and problem: a column whose key changed, but not
     what it makes, leaves what is made from it as it is.
@@ -103,8 +88,19 @@ def _sum(folder: Path, stem: str, parts: Parts) -> str:
 
 
 def filed(folder: Path, stem: str, rows: Rows, partly: bool = False) -> tuple[Path, Parts]:
-    """The path and the content of the file of a problem's rows."""
-    suffix, parts = _encoded(rows, folder.name.partition(".")[0])
+    """The path and the content, in parts, of the file of a problem's rows: parquet, or what is faster for its kind."""
+    if isinstance(rows, np.ndarray):
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(rows))
+        suffix, parts = "npy", [head.getvalue(), rows.data.cast("B") if rows.size else b""]
+    else:
+        sink, is_small = pa.BufferOutputStream(), folder.name.partition(".")[0] in SMALL
+        if is_small:
+            with pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_table(rows)
+        else:
+            pq.write_table(rows, sink, compression="zstd", write_statistics=False)
+        suffix, parts = "arrow" if is_small else "parquet", [memoryview(sink.getvalue())]
     return folder / f"{stem}.{_sum(folder, stem, parts)}{PART if partly else ''}.{suffix}", parts
 
 
@@ -270,8 +266,6 @@ class Store:
                 found = parsed(mark.read_bytes(), f"store {mark}")
                 if found != {"format": FORMAT}:
                     raise HarnessError(f"store {self.root}: has another format ({found!r:.60}): choose another --store")
-            elif (self.root / "pool").is_dir() or (self.root / "ranking").is_dir():
-                raise HarnessError(f"store {self.root}: an older version made it: choose another --store")
             else:
                 with suppress(HarnessError):
                     write_atomically(mark, json.dumps({"format": FORMAT}).encode())
@@ -318,21 +312,19 @@ class Memo:
         for start in range(0, len(lacking), size):
             some = lacking[start : start + size]
             pairs = [(digest(name, 32), value) for name, value in zip(some, make(some), strict=True)]
-            self._add([pair for pair in pairs if pair[1] is not None])
+            made = [pair for pair in pairs if pair[1] is not None]
+            self._known.update(made)
+            lines = [json.dumps(pair).encode() for pair in made]
+            content = b"".join(b"\n%s %s" % (self._check(line), line) for line in lines)
+            with disk_errors(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("ab") as file:  # a newline comes first: the last line may be half of one
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
         return {name: self._known.get(digest(name, 32)) for name in dict.fromkeys(names)}
 
     def _check(self, line: bytes) -> bytes:
         """The hash of a line and of the file's place."""
         place = f"{self.path.parent.name}/{self.path.name}\0".encode()
         return hashlib.sha256(place + line).hexdigest()[:SHOWN].encode()
-
-    def _add(self, made: Sequence[tuple[str, Any]]) -> None:
-        self._known.update(made)
-        lines = [json.dumps(pair).encode() for pair in made]
-        content = b"".join(b"\n%s %s" % (self._check(line), line) for line in lines)
-        with disk_errors(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:  # a newline comes first: the last line may be half of one
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())

@@ -14,22 +14,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from harness.contracts import LearnsFromOutcomes
 from harness.errors import HarnessError, contained, did_you_mean
 from harness.plugin_system.calls import picked
 from harness.plugin_system.component import build, described, parse_spec
 from harness.plugin_system.registry import Registry
-from harness.records import Floats, Pool, Problem, Responses
+from harness.records import Pool, Problem, Responses
 from harness.system.json_text import digest, readable, storable
 from harness.system.json_text import read as read_json
 
 from .column import DEPENDS, Column, Question
 from .orders import one_thread, pool_of, ranking_rng, waiting_named
-from .responses import responses_of, scores_of
+from .responses import responses_of
 from .store import Memo, Store, about, read, sum_of
-from .verdicts import verdicts_of
 
 # What the files of a kind were made from, in this order.
 READS: dict[str, tuple[str, ...]] = dict.fromkeys(("vectors", "scores", "verdicts", "audits", "chance"), ("responses",))
@@ -55,20 +52,17 @@ def stored_pool(root: Path, key: str) -> StoredPool:
 
 
 class StoredPool:
-    """A pool in a store, from its folder alone."""
+    """A pool in a store, from its folder alone.
+
+    about  what made its responses: the fields of the column
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store = Store(folder.parent)
-
-    @property
-    def key(self) -> str:
-        """The pool's key."""
-        return self.folder.name.rpartition(".")[2]
+        self.folder, self.store = folder, Store(folder.parent)
+        self.key = folder.name.rpartition(".")[2]
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What made its responses: the fields of the column."""
         return dict(read_json(self.folder / "pool.json", "pool"))
 
     def columns(self, kind: str) -> list[Path]:
@@ -131,27 +125,21 @@ class StoredResponses(Column):
 
     kind: ClassVar[str] = "responses"
     verb: ClassVar[str] = "sample"
-    noun: ClassVar[str] = ""
     is_costly: ClassVar[bool] = True
 
-    at: Path  # the pool's folder
+    at: Path  # their folder
 
     @cached_property
     def key(self) -> str:
-        """The pool's key."""
-        return self.at.name.rpartition(".")[2]
+        return self.pool_name.rpartition(".")[2]
 
     @cached_property
     def folder(self) -> str:
-        """The folder of its responses."""
-        responses = StoredPool(self.at).column("responses")
-        assert responses is not None
-        return responses.name
+        return self.at.name
 
     @cached_property
     def pool_name(self) -> str:
-        """The pool's folder."""
-        return self.at.name
+        return self.at.parent.name
 
 
 @dataclass(frozen=True)
@@ -180,24 +168,10 @@ class StoredProblem:
         """All responses to the problem, without states."""
         return responses_of(self._rows(cell, "pool"))
 
-    def vectors(self, cell: Mapping[str, Any], n: int) -> Floats:
-        """The first n vectors (n, d) that the cell's selector read, not centred; (n, 0) if it reads none."""
-        if key_of(cell, "embedding") is None:
-            return np.zeros((n, 0), np.float32)
-        vectors: Floats = self._rows(cell, "embedding")[:n]
-        return vectors
-
     def verdicts(self, cell: Mapping[str, Any], n: int) -> list[str]:
         """The first n verdicts: "correct", "wrong" or "error"."""
         statuses: list[str] = self._rows(cell, "verdict")["status"].to_pylist()[:n]
         return statuses
-
-    def scores(self, cell: Mapping[str, Any], n: int, responses: Responses) -> dict[str, Floats]:
-        """The scores of the first n responses: those that the pool brings, and those of the cell's scorer, by name."""
-        scores = dict(responses.scores)
-        if key_of(cell, "score") is not None:
-            scores |= scores_of(self._rows(cell, "score"))
-        return {name: values[:n] for name, values in scores.items()}
 
     def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """This problem's orders by the cell's selector: their kind (order or subset), n, and trials.
@@ -215,7 +189,7 @@ class StoredProblem:
 
     def pool(self, cell: Mapping[str, Any], n: int) -> Pool:
         """The first n responses as the cell's selector saw them."""
-        stages = [stage for stage in ("pool", "embedding", "score", "verdict") if key_of(cell, stage) is not None]
+        stages = [stage for stage in ("pool", "embedding", "score", "verdict") if cell["inputs"].get(stage)]
         given = {STAGES[stage]: self._rows(cell, stage) for stage in stages}
         return pool_of(given, n, f"store {self.pool_.folder.parent}, problem {self.problem.id!r}")
 
@@ -229,13 +203,12 @@ def key_of(cell: Mapping[str, Any], stage: str) -> str | None:
 def keys_of(cell: Mapping[str, Any]) -> dict[str, str | None]:
     """Kind of column -> key, for the columns that a cell was made from."""
     keys = {kind: key_of(cell, stage) for stage, kind in STAGES.items() if cell["inputs"].get(stage)}
-    return {**keys, "responses": None}  # a pool has one
+    return keys | {"responses": None}  # a pool has one
 
 
 def stored_problems(root: Path, cell: Mapping[str, Any]) -> dict[str, StoredProblem]:
     """The cell's problems whose responses are in the store, by id, in the cell's order."""
-    folder = pool_keys(root).get(str(key_of(cell, "pool")))
-    if folder is None:
+    if (folder := pool_keys(root).get(str(key_of(cell, "pool")))) is None:
         return {}
     pool = StoredPool(folder)
     by_id = {storable(name): question for name, question in pool.questions.items()}
@@ -247,9 +220,9 @@ def first_reason(root: Path, cell: Mapping[str, Any]) -> str:
     """The reason of the first verdict on the cell's problems that has one; "" if there is none, or no such store."""
     for problem in stored_problems(root, cell).values():
         rows = problem.pool_.rows("verdicts", problem.question, keys_of(cell))
-        reasons = [verdict.reason for verdict in verdicts_of(rows) if verdict.reason] if rows is not None else []
-        if reasons:
-            return reasons[0]
+        for reason in rows["reason"].to_pylist() if rows is not None else ():
+            if reason:
+                return str(reason)
     return ""
 
 

@@ -17,8 +17,7 @@ from harness.pools.given import GivenVectors
 from harness.records import Floats, Message, Problem
 from harness.system.json_text import storable
 
-from .column import Column, Out, Question, Todo
-from .part import Part
+from .column import Column, Out, Part, Question, Todo
 from .store import count_rows, table
 
 BLOCK = 512  # rows that are projected at once: 6,400 x 4,096 take a quarter of the time and memory so
@@ -31,7 +30,6 @@ class OfResponses(Column):
     reports: ClassVar[bool] = True
 
     def rows(self, question: Question, read_from: Sequence[Path]) -> int:
-        """The number of responses."""
         return sum(map(count_rows, read_from[:1]))
 
 
@@ -57,7 +55,6 @@ class Vectors(OfResponses):
 
     @property
     def shown(self) -> str:
-        """The vectors' name in tables."""
         return self.embedder.spec
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
@@ -104,22 +101,17 @@ class OwnVectors(OfResponses):
     projection_seed: int
     file: GivenVectors = field(compare=False, repr=False)
 
-    state: ClassVar[str] = ""
-    engine: ClassVar[Part | None] = None
     here: ClassVar[bool] = True  # the file need not be on other machines
 
     @functools.cached_property
     def name(self) -> str:
-        """The file's."""
         return self.file.path.name.partition(".")[0] or "vectors"
 
     @property
     def shown(self) -> str:
-        """The vectors' name in tables."""
         return self.file.path.name
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Read them."""
         for each in todo:
             n = len(each.given["responses"])
             source = f"embeddings {self.file.path}: {each.problem.id!r}"
@@ -220,7 +212,6 @@ class Scores(OfResponses):
     responses: Column
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Score the texts."""
         from .responses import SCORE
 
         out.require_same()

@@ -15,19 +15,15 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system import calls
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
-from harness.system.json_text import digest, storable
+from harness.system.json_text import storable
 
-from .column import Column, Out, Question, Todo, memo
-from .part import Part
+from .column import Column, Out, Part, Todo, memo
 from .responses import response_rows, responses_of, seed_of
-from .store import about, table
+from .store import table
 
 Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known or not read
 
 CHANCE_RESPONSES = 256  # graded per problem against other problems' references, at most
-
-
-# Rows of verdicts.
 
 
 def verdict_rows(verdicts: Sequence[Verdict], answers: Sequence[str | None], made: Any) -> pa.Table:
@@ -45,9 +41,6 @@ def verdicts_of(rows: pa.Table) -> list[Verdict]:
     """The verdicts of such rows."""
     columns = [rows[name].to_pylist() for name in ("status", "reason", "route")]
     return [Verdict(*each) for each in zip(*columns, strict=True)]
-
-
-# Grading.
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,9 @@ class Verdicts(Column):
                 verdicts = _measured(task, each.problem, responses, out)
                 answers = answers_of(task, each.problem, responses.texts, responses.finish)
             else:
-                known = memo(out.root, "graded", _shared(self.task), each.problem)
+                # parameters of a task may change its answers alone
+                shared = self.task.described | ({"task": task.verdicts_as} if task.verdicts_as else {})
+                known = memo(out.root, "graded", shared, each.problem)
                 verdicts, answers = graded(task, each.problem, responses.texts, responses.finish, known)
             made: dict[str, Any] = {"conditions": dict(task.conditions())}
             if runs_answers(task):
@@ -116,17 +111,11 @@ class GivenVerdicts(Column):
         return verdict_rows(verdicts, answers, made)
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Where responses are there and their verdicts are not: read the file again."""
+        """Read the file again, where responses are there and their verdicts are not."""
         wanted = {each.problem.id: each for each in todo}
         for record, problem in self.responses.joined:  # type: ignore[attr-defined]
             if each := wanted.get(problem.id):
                 out.keep(each, self.of_record(each.problem, record, out))
-
-
-def _shared(task: Part) -> Any:
-    """What verdicts that all pools share depend on; parameters of a task may change its answers alone."""
-    name = task.built.verdicts_as
-    return task.described | ({"task": name} if name else {})
 
 
 def graded(
@@ -146,14 +135,16 @@ def graded(
     distinct = list(dict.fromkeys(every))
     answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
     # A response without a key stands for itself, and is kept in no memo.
-    found = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
+    found = {each: _or_none("verdict_key", task, problem, each, answers[each]) for each in distinct}
     keys: dict[Ended, Any] = {each: each if key is None else key for each, key in found.items()}
     first = {key: each for each, key in reversed(keys.items())}
     verdicts: dict[Any, Verdict] = {}
 
     def grade(some: list[Any]) -> list[Any]:
-        verdicts.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
-        return [None if verdicts[key].status == "error" else _plain(verdicts[key]) for key in some]
+        made = _verdicts(task, problem, [first[key] for key in some])
+        verdicts.update(zip(some, made, strict=True))
+        plain = [[verdict.status, storable(verdict.reason), storable(verdict.route)] for verdict in made]
+        return [None if each[0] == "error" else each for each in plain]
 
     in_order = list(dict.fromkeys(keys.values()))
     shared = [key for key in in_order if isinstance(key, str)]
@@ -163,10 +154,6 @@ def graded(
     if not known:
         grade(shared)
     return [verdicts[keys[each]] for each in every], [answers[each] for each in every]
-
-
-def _plain(verdict: Verdict) -> list[str]:
-    return [verdict.status, storable(verdict.reason), storable(verdict.route)]
 
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
@@ -195,16 +182,15 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     return verdicts
 
 
-def _verdict_key(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
+def _or_none(method: str, task: Any, problem: Problem, response: Ended, *more: Any) -> str | None:
+    """What the task's method says of one response; None if it raises."""
     text, finish = response
     try:
         with contained():
-            return task.verdict_key(problem, text, answer, **calls.keyword(task, "verdict_key", finish))
+            value: str | None = getattr(task, method)(problem, text, *more, **calls.keyword(task, method, finish))
+            return value
     except Exception:
         return None
-
-
-# Answers.
 
 
 def answers_of(
@@ -224,18 +210,9 @@ def answers_of(
     except Exception:
         answers = []
     if len(answers) != len(distinct):
-        answers = [_answer(task, problem, each) for each in distinct]
+        answers = [_or_none("answer", task, problem, each) for each in distinct]
     answer = dict(zip(distinct, answers, strict=True))
     return [answer[each] for each in every]
-
-
-def _answer(task: Task, problem: Problem, response: Ended) -> str | None:
-    text, finish = response
-    try:
-        with contained():
-            return task.answer(problem, text, **calls.keyword(task, "answer", finish))
-    except Exception:
-        return None
 
 
 def runs_answers(task: Any) -> bool:
@@ -272,9 +249,6 @@ def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) 
     return [ran[f"{finish}\0{text}"].answer for text, finish in every], sum(each.cpu_s for each in ran.values())
 
 
-# Measurements.
-
-
 def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> list[Verdict]:
     """The verdicts by measurements, which are kept under the measurer's identity: no threshold measures again."""
     measurer = task.measurer()
@@ -299,9 +273,6 @@ def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> li
     return verdicts
 
 
-# A second grader, and the chance level.
-
-
 @dataclass(frozen=True)
 class Audits(Column):
     """The verdicts of the task's second, stricter grader: status and reason; null where it cannot judge."""
@@ -319,21 +290,15 @@ class Audits(Column):
         for each in todo:
             responses = responses_of(each.given["responses"])
             every = ended(task, responses.texts, responses.finish)
-            said = {one: self._verdict(task, each.problem, one) for one in dict.fromkeys(every)}
+            said: dict[Ended, Verdict | None] = dict.fromkeys(every)
+            for text, finish in said if hasattr(task, "audit") else ():
+                said[text, finish] = task.audit(each.problem, text, **calls.keyword(task, "audit", finish))
             verdicts = [said[one] for one in every]
             columns = {
                 "status": pa.array([verdict and verdict.status for verdict in verdicts], pa.string()),
                 "reason": pa.array([verdict and storable(verdict.reason) for verdict in verdicts], pa.string()),
             }
             out.keep(each, table(columns))
-
-    @staticmethod
-    def _verdict(task: Any, problem: Problem, response: Ended) -> Verdict | None:
-        if not hasattr(task, "audit"):
-            return None
-        text, finish = response
-        verdict: Verdict | None = task.audit(problem, text, **calls.keyword(task, "audit", finish))
-        return verdict
 
 
 @dataclass(frozen=True)
@@ -350,7 +315,6 @@ class Chance(Column):
 
     kind: ClassVar[str] = "chance"
     verb: ClassVar[str] = "chance"
-    noun: ClassVar[str] = ""
 
     task: Part
     responses: Column
@@ -364,37 +328,20 @@ class Chance(Column):
         for each in todo:
             responses = responses_of(each.given["responses"])
             responses = responses.first(min(self.n or len(responses), CHANCE_RESPONSES))
-            others, hits = self._others(task, each.problem, len(responses)), 0
+            # problems against whose references its m responses are graded
+            own, m, others, hits = repr(each.problem.reference), len(responses), list[Problem](), 0
+            if eligible := [other for other in self.problems if repr(other.reference) != own]:
+                rng = np.random.default_rng(seed_of("chance", 0, each.problem))
+                k = min(len(eligible), max(1, task.chance_gradings // max(1, m)))
+                others = [eligible[place] for place in rng.choice(len(eligible), k, replace=False)]
             for other in others:
                 verdicts, _ = graded(task, other, responses.texts, responses.finish)
                 hits += sum(verdict.status == "correct" for verdict in verdicts)
-            out.keep(each, table({}, [hits, len(responses) * len(others)]))
-
-    def _others(self, task: Task, problem: Problem, m: int) -> list[Problem]:
-        """The problems against whose references a problem's m responses are graded; [] if no reference differs."""
-        own = repr(problem.reference)
-        eligible = [other for other in self.problems if repr(other.reference) != own]
-        rng = np.random.default_rng(seed_of("chance", 0, problem))
-        k = min(len(eligible), max(1, task.chance_gradings // max(1, m)))
-        return [eligible[place] for place in rng.choice(len(eligible), k, replace=False)] if eligible else []
+            out.keep(each, table({}, [hits, m * len(others)]))
 
 
 def disputes(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
     """For each response "" or who alone calls it correct: "only the first" or "only the second" grader."""
-    said = []
-    for one, other in zip(first, second, strict=True):
-        if other is None or (one == "correct") == (other == "correct"):
-            said.append("")
-        else:
-            said.append("only the first" if one == "correct" else "only the second")
-    return said
-
-
-def conditions_of(rows: pa.Table) -> dict[str, str]:
-    """The conditions under which a problem's verdicts were made."""
-    return dict(about(rows).get("conditions", {}))
-
-
-def problems_hash(questions: Sequence[Question]) -> str:
-    """The hash of what is graded of all problems of a run."""
-    return digest([[question.problem.id, question.graded] for question in questions])
+    alone = {(True, False): "only the first", (False, True): "only the second"}
+    pairs = zip(first, second, strict=True)
+    return ["" if other is None else alone.get((one == "correct", other == "correct"), "") for one, other in pairs]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ from harness.columns.column import Column
 from harness.errors import HarnessError, NotBegun, did_you_mean
 from harness.plugin_system.calls import needs
 from harness.plugin_system.component import build, names_in, parse_spec
-from harness.plugin_system.registry import Registry, load_registry
+from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
 from harness.system.progress import Progress
 
@@ -64,7 +64,7 @@ def run(
 
 
 def _shown(config: RunConfig, progress: Progress) -> list[Point]:
-    """The runs of the config's grid; a line says how many cells they make together, since each run names its own."""
+    """The runs of the config's grid, after a line that says how many cells they make together."""
     runs = list(points(config, progress))
     if len(runs) > 1:
         cells = [len(point.config.selectors) for point in runs]
@@ -113,15 +113,26 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
     first of them.
     """
     axes = parse_grid(config.grid or "")
-    registry = load_registry(config.plugin_files)
-    values = {axis: _values(registry, axis, given) for axis, given in axes.items()}
-    only_by_star = values["selector"] if axes.get("selector") == [ALL] else ()
-    optional = frozenset(only_by_star) - frozenset(config.selectors)
-    selectors = _usable(registry, [*config.selectors, *values.pop("selector", [])], optional, progress)
+    registry, optional = load_registry(config.plugin_files), frozenset[str]()
+    for axis, values in axes.items():
+        if values == [ALL]:
+            if axis == "model":
+                raise HarnessError("--grid: model=*: models are named, not installed")
+            axes[axis] = [registration.name for registration in registry.of_kind(axis)]
+            if axis == "selector":
+                optional = frozenset(axes[axis]) - frozenset(config.selectors)
+    selectors: dict[str, bool] = {}  # spec -> whether it reads vectors
+    for spec in dict.fromkeys([*config.selectors, *axes.pop("selector", [])]):
+        try:
+            selectors[spec] = "embeddings" in needs(build(registry, "selector", parse_spec(spec)))
+        except HarnessError as failure:
+            if spec not in optional:
+                raise
+            progress.say(f"left out: {failure}")
     with_vectors = [spec for spec, reads in selectors.items() if reads]
-    embedders = values.pop("embedder", [None])
-    for combination in itertools.product(*values.values()):
-        options = dict(zip(values, combination, strict=True))
+    embedders: list[Any] = axes.pop("embedder", [None])
+    for combination in itertools.product(*axes.values()):
+        options = dict(zip(axes, combination, strict=True))
         for place, embedder in enumerate(embedders):
             chosen = list(selectors) if place == 0 else with_vectors
             if chosen:
@@ -153,26 +164,3 @@ def parse_grid(text: str) -> dict[str, list[str]]:
         if ALL in axes[axis] and len(axes[axis]) > 1:
             raise HarnessError(f"--grid: {axis}: {ALL!r} is all of them: give it alone")
     return axes
-
-
-def _values(registry: Registry, axis: str, given: Sequence[str]) -> list[str]:
-    if list(given) != [ALL]:
-        return list(given)
-    if axis == "model":
-        raise HarnessError("--grid: model=*: models are named, not installed")
-    return [registration.name for registration in registry.of_kind(axis)]
-
-
-def _usable(
-    registry: Registry, specs: Sequence[str], optional: frozenset[str], progress: Progress
-) -> Mapping[str, bool]:
-    """spec -> whether it reads vectors; without those that only `*` names and that cannot be built."""
-    usable = {}
-    for spec in dict.fromkeys(specs):
-        try:
-            usable[spec] = "embeddings" in needs(build(registry, "selector", parse_spec(spec)))
-        except HarnessError as failure:
-            if spec not in optional:
-                raise
-            progress.say(f"left out: {failure}")
-    return usable

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -21,6 +21,18 @@ from harness.plugin_system.command_options import Help, fields_of, option_names
 from harness.plugin_system.component import ENGINE, filled, names_in
 from harness.system.files import MAX_VECTORS_GB
 from harness.system.json_text import storable
+
+
+def refuse(faults: Mapping[str, Any], who: str = "") -> None:
+    """HarnessError for the first fault that holds. `who`: how it begins."""
+    for fault, holds in faults.items():
+        if holds:
+            raise HarnessError(f"{who}{fault}")
+
+
+def _is_amount(value: float | None) -> bool:
+    """Whether it is above 0 and finite, or not given."""
+    return value is None or 0 < value < float("inf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +60,8 @@ class Sources:
     ] = ()
 
     def __post_init__(self) -> None:
-        if not (self.max_vectors_gb > 0 and math.isfinite(self.max_vectors_gb)):
-            raise HarnessError(f"--max-vectors-gb must be above 0 and finite, got {self.max_vectors_gb:g}")
+        gb = self.max_vectors_gb
+        refuse({f"--max-vectors-gb must be above 0 and finite, got {gb:g}": not _is_amount(gb)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,47 +98,35 @@ class RunConfig(Sources):
     ] = None
 
     def __post_init__(self) -> None:
-        for name in ("n", "limit", "max_tokens", "max_tokens_total", "trials", "dim"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
-        if self.rank_timeout is not None and not 0 < self.rank_timeout < float("inf"):
-            raise HarnessError(f"--rank-timeout must be a number of seconds > 0, got {self.rank_timeout:g}")
-        if self.max_cost is not None and not 0 < self.max_cost < float("inf"):
-            raise HarnessError(f"--max-cost must be an amount > 0, got {self.max_cost:g}")
-        if self.seed < 0:
-            raise HarnessError(f"--seed must not be negative, got {self.seed}")
         super().__post_init__()
-        self._check_combinations()
-
-    def _check_combinations(self) -> None:
-        if self.until_correct:
-            for name in ("selectors", "grid", "pool", "embedder", "scorer", "audit"):
-                if getattr(self, name):
-                    raise HarnessError(
-                        f"run: --until-correct takes no --{name.removesuffix('s')}: responses are verified in the "
-                        "order they are sampled"
-                    )
-        for names in map(names_in, self.selectors):
-            if len(names) > 1:
-                raise HarnessError(
-                    f"run: a comma separates a selector's parameters: write --selector {' --selector '.join(names)}"
-                )
-        if not self.selectors and not self.grid and not self.until_correct:
-            raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
-        is_repeated, is_empty = len(set(self.selectors)) < len(self.selectors), not (self.task or self.pool)
+        names = ("n", "limit", "max_tokens", "max_tokens_total", "trials", "dim")
+        low = next((name for name in names if (value := getattr(self, name)) is not None and value < 1), "")
+        timeout, cost = self.rank_timeout, self.max_cost
+        refuse(
+            {
+                f"--{low.replace('_', '-')} must be at least 1, got {getattr(self, low, '')}": low,
+                f"--rank-timeout must be a number of seconds > 0, got {timeout or 0:g}": not _is_amount(timeout),
+                f"--max-cost must be an amount > 0, got {cost or 0:g}": not _is_amount(cost),
+                f"--seed must not be negative, got {self.seed}": self.seed < 0,
+            }
+        )
+        pooled = ("selectors", "grid", "pool", "embedder", "scorer", "audit")
+        clash = next((name.removesuffix("s") for name in pooled if self.until_correct and getattr(self, name)), "")
+        asks, sources = self.selectors or self.grid or self.until_correct, self.task or self.pool
+        several = next((names for names in map(names_in, self.selectors) if len(names) > 1), [])
         faults = {
-            f"a selector is given twice: {', '.join(self.selectors)}": is_repeated,
-            "say what to run, e.g. --task game24, or --pool FILE with verdicts of its own": is_empty,
+            f"--until-correct takes no --{clash}: responses are verified in the order they are sampled": clash,
+            f"a comma separates a selector's parameters: write --selector {' --selector '.join(several)}": several,
+            "say which selectors to compare, e.g. --selector repexp --selector uniform": not asks,
+            f"a selector is given twice: {', '.join(self.selectors)}": len({*self.selectors}) < len(self.selectors),
+            "say what to run, e.g. --task game24, or --pool FILE with verdicts of its own": not sources,
             "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
             "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
             "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
             "--max-cost needs --prices: a file with the prices of the model": self.max_cost and not self.prices,
             f"{self.charges} goes with sampling, and --pool brings its responses": self.charges and self.pool,
         }
-        for fault, holds in faults.items():
-            if holds:
-                raise HarnessError(f"run: {fault}")
+        refuse(faults, "run: ")
 
     @property
     def charges(self) -> str:
@@ -154,20 +154,18 @@ class SelectConfig(Sources):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(names := names_in(self.selector)) > 1:
-            raise HarnessError(
-                f"{self.command}: one selector chooses, got {len(names)}: --selector {' or --selector '.join(names)}"
-            )
-        if self.k < 1:
-            raise HarnessError(f"{self.command}: -k must be at least 1, got {self.k}")
-        if not self.pool and not self.embeddings:
-            raise HarnessError(f"{self.command}: say what to select from: --pool FILE, or --embeddings FILE alone")
-        if self.embeddings and (self.embedder or self.model):
-            other = "--embedder" if self.embedder else "--model"
-            raise HarnessError(f"{self.command}: give --embeddings or {other}, not both")
-        for name in ("embedder", "scorer", "model", "task", "ids"):
-            if getattr(self, name) and not self.pool:
-                raise HarnessError(f"{self.command}: --{name} goes with --pool: vectors alone have no texts")
+        names, vectors = names_in(self.selector), self.embeddings
+        other = "--embedder" if self.embedder else "--model"
+        of_texts = ("embedder", "scorer", "model", "task", "ids")
+        alone = next((name for name in of_texts if getattr(self, name) and not self.pool), "")
+        faults = {
+            f"one selector chooses, got {len(names)}: --selector {' or --selector '.join(names)}": len(names) > 1,
+            f"-k must be at least 1, got {self.k}": self.k < 1,
+            "say what to select from: --pool FILE, or --embeddings FILE alone": not self.pool and not vectors,
+            f"give --embeddings or {other}, not both": vectors and (self.embedder or self.model),
+            f"--{alone} goes with --pool: vectors alone have no texts": alone,
+        }
+        refuse(faults, f"{self.command}: ")
 
     @property
     def at_least(self) -> int:
@@ -180,8 +178,6 @@ class SelectConfig(Sources):
         shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})
 
-
-# Values from outside.
 
 BESIDE = {"preset": str | None}  # the option of `harness run` that is no field of its config
 
@@ -206,28 +202,36 @@ def checked(record: type, given: Mapping[str, Any], who: str, names: Mapping[str
     return {names[name]: _checked(f"{who}: {name}", value, hints[names[name]]) for name, value in given.items()}
 
 
+NAMED: dict[Any, str] = {
+    int: "a valid integer",
+    float: "a valid number",
+    bool: "a valid boolean",
+    str: "a valid string",
+}
+NAMED[Path] = "the path of a file"
+
+
 def _checked(who: str, value: Any, hint: Any) -> Any:
-    from pydantic import TypeAdapter, ValidationError  # 0.2 s to import
-
-    choices = (hint, *typing.get_args(hint))
-    is_list = any(typing.get_origin(choice) is Sequence for choice in choices)
-    written = json.dumps(
-        [value] if is_list and isinstance(value, (str, Path)) else value, default=_plain, skipkeys=True
-    )
-    try:
-        converted = TypeAdapter(hint).validate_json(written, strict=True)
-    except ValidationError as failure:
-        reason = failure.errors()[0]["msg"].removeprefix("Input should be ")
-        reason = "the path of a file" if Path in choices else reason
-        raise HarnessError(f"{who} must be {reason}, got {value!r:.60}") from None
-    return tuple(converted) if is_list and converted is not None else converted
+    """The value as the hint says, X, X | None or Sequence[X]; HarnessError for another type."""
+    choices, is_list = typing.get_args(hint) or (hint,), typing.get_origin(hint) is Sequence
+    if value is None and type(None) in choices:
+        return None
+    given = value if is_list and isinstance(value, (list, tuple)) else [value]
+    made = [_of_type(each, choices[0]) for each in given]
+    if None in made:
+        raise HarnessError(f"{who} must be {NAMED[choices[0]]}, got {value!r:.60}")
+    return tuple(made) if is_list else made[0]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    # a number of numpy, which is not imported here: it takes half of the time that `harness --help` has
-    return value.item() if getattr(value, "ndim", None) == 0 else [None]  # which no option takes
+def _of_type(value: Any, kind: Any) -> Any:
+    """A value, of numpy or not, as one of this type; None if it is of another."""
+    if getattr(value, "ndim", None) == 0:  # of numpy, which is not imported here: it takes half of what `--help` has
+        value = value.item()
+    takes = {float: (float, int), str: (str, os.PathLike), Path: (str, os.PathLike)}.get(kind, kind)
+    if not isinstance(value, takes) or (kind is not bool and isinstance(value, bool)):
+        return None
+    with suppress(OverflowError):  # an integer that no float can hold
+        return kind(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 def completed(options: Mapping[str, Any]) -> RunConfig:
@@ -238,14 +242,7 @@ def completed(options: Mapping[str, Any]) -> RunConfig:
     return RunConfig(**fields_of(RunConfig, filled({**DEFAULTS, "preset": None, **options})))
 
 
-def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
-    """The default of a field; None if something else fills it."""
-    about = next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Help)), None)
-    return None if about and about.filled else field.default
-
-
-_HINTS = typing.get_type_hints(RunConfig, include_extras=True)
-DEFAULTS = {field.name: _default(field, _HINTS[field.name]) for field in dataclasses.fields(RunConfig)}
+DEFAULTS = {field.name: field.default for field in dataclasses.fields(RunConfig)} | {"engine": None}  # the task's
 OPTION = option_names(RunConfig)  # field -> option, with underscores
 FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in (*BESIDE, "selectors")}
 UNRECORDED = ("store", "executor", "prices", "max_cost", "max_tokens_total")

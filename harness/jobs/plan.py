@@ -6,21 +6,20 @@ Making a plan changes nothing on the disk.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.columns.column import Column, Question, paid
+from harness.columns.column import Column, Part, Question, forget, paid, registry
 from harness.columns.make import Maker
 from harness.columns.orders import Choices, Orders
-from harness.columns.part import Part, forget, registry
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
 from harness.columns.vectors import OwnVectors, Scores, Vectors
-from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
+from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts
 from harness.contracts import Charges, Engine, Executor, Measured, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
 from harness.plugin_system.calls import needs, require_selector
@@ -43,24 +42,45 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Context:
-    """A run's options, its executor, store and progress; `task` is None for a pool that brings its own problems."""
+    """A run's options, what is installed, its executor, store and progress, and its task.
+
+    part_of_task  the task by its spec; None for a pool that brings its own problems, whose `task` is a bare one
+    """
 
     config: RunConfig
     registry: Registry
     executor: Executor
     store: Store
     progress: Progress
-    task: Part | None
+    part_of_task: Part | None
+    task: Task
 
     def part(self, kind: str, spec: str, **options: Any) -> Part:
         """The component of that kind and spec. `options`: further arguments of its factory, e.g. an engine's model."""
         return Part(kind, spec, tuple(options.items()), tuple(self.config.plugin_files))
 
-    def engine(self, task: Task | None) -> Part:
+    @property
+    def engine(self) -> Part:
         """The config's engine with its model; a task's default model is not used if the engine asks a server."""
         factory = self.registry.find("engine", parse_spec(self.config.engine).name).load()
-        default = None if getattr(factory, "served", False) or task is None else task.default_model
+        default = None if getattr(factory, "served", False) else self.task.default_model
         return self.part("engine", self.config.engine, model=self.config.model or default)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many responses to a problem are to be sampled, and how many tokens one may have."""
+        config, task, paper = self.config, self.task, self.paper
+        return config.n or paper.get("n") or task.n, config.max_tokens or paper.get("max_tokens") or task.max_tokens
+
+    @property
+    def paper(self) -> Mapping[str, Any]:
+        """The paper's pool settings, if the run is to have them."""
+        return self.task.paper if self.config.paper else {}
+
+    @property
+    def models_here(self) -> bool:
+        """Whether models run in this process."""
+        return bool(getattr(self.executor, "models_here", False))
 
 
 def make_context(config: RunConfig, progress: Progress) -> Context:
@@ -70,49 +90,34 @@ def make_context(config: RunConfig, progress: Progress) -> Context:
     if config.paper and config.task:
         config = replace(config, task=graded_as_the_paper(registry(plugins), config.task))
     data = None if config.data is None else str(config.data)
-    task = Part("task", config.task, (("data", data),), plugins) if config.task else None
-    if task:
-        task.built  # noqa: B018
+    part = Part("task", config.task, (("data", data),), plugins) if config.task else None
+    task: Task = part.built if part else Task()
     executor: Executor = build(registry(plugins), "executor", config.executor)
-    return Context(config, registry(plugins), executor, Store(config.store), progress, task)
+    return Context(config, registry(plugins), executor, Store(config.store), progress, part, task)
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Plan(Context):
     """What a config asks for: the problems, the columns that they all have, and the orders of each selector.
 
-    task      the task; where there is none, one that only has the pool's problems
-    revision  of the task's data, for tables
     labels    what tables show: task, split, model, engine, sampler
     weights   the model weights used, by what they make: "pool", "embedding", "score", "verdict"
     """
 
-    context: Context
-    task: Task
     questions: Sequence[Question]
     responses: Sampled | Imported | StoredResponses
     verdicts: Column | None
-    vectors: Vectors | OwnVectors | None
-    labels: Mapping[str, str]
-    weights: Mapping[str, Sequence[Weights]]
+    vectors: Vectors | OwnVectors | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
     n: int | None = None
     scores: Scores | None = None
     orders: Mapping[str, Orders] = field(default_factory=dict)
 
     @property
-    def config(self) -> RunConfig:
-        """The options of the run."""
-        return self.context.config
-
-    @property
-    def store(self) -> Store:
-        """Where columns are kept."""
-        return self.context.store
-
-    @property
     def maker(self) -> Maker:
         """What makes columns of this plan."""
-        return Maker(self.store, self.context.executor, self.context.progress)
+        return Maker(self.store, self.executor, self.progress)
 
     def choices(self, orders: Orders) -> Choices:
         """What one answer is worth, chosen by the scores that the selector may read too."""
@@ -121,7 +126,7 @@ class Plan:
     @property
     def audits(self) -> Audits | None:
         """The second grader's verdicts, if a task grades."""
-        return Audits(self.context.task, self.responses) if self.context.task else None
+        return Audits(self.part_of_task, self.responses) if self.part_of_task else None
 
     @property
     def chance(self) -> Chance | None:
@@ -129,27 +134,27 @@ class Plan:
         if not isinstance(self.verdicts, Verdicts) or not self.task.chance_gradings:
             return None
         problems = [question.problem for question in self.questions]
-        return Chance(self.verdicts.task, self.responses, self.n, problems_hash(self.questions), problems)
+        among = digest([[question.problem.id, question.graded] for question in self.questions])
+        return Chance(self.verdicts.task, self.responses, self.n, among, problems)
 
     @property
     def common(self) -> list[Column]:
         """The columns that all selectors share, in the order in which they are made."""
-        assert self.verdicts is not None
         checked = [self.audits, self.chance] if self.config.audit else []
-        wanted = [self.vectors, self.scores, self.verdicts, *checked]
-        return [column for column in wanted if column is not None]
+        return [column for column in (self.vectors, self.scores, self.verdicts, *checked) if column]
+
+    @property
+    def all_weights(self) -> list[Weights]:
+        """The weights of all columns, each once."""
+        return list(dict.fromkeys(each for stage in self.weights.values() for each in stage))
 
     def rows(self, question: Question) -> int:
         """The number of responses to a problem, those that are still to be sampled or imported included."""
-        path = self.store.path(self.responses, question)
-        if path:
+        if path := self.store.path(self.responses, question):
             return count_rows(path)
         if isinstance(self.responses, Sampled):
             return self.responses.n
         return int(question.problem.meta.get("responses", 0))
-
-
-# Problems.
 
 
 def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
@@ -169,25 +174,21 @@ def only(path: Path | None, items: Sequence[T], id_of: Callable[[T], str], where
     """
     if path is None:
         return list(items)
-    ids = set()
+    ids = dict[str, None]()
     for line in read_lines(path, "--only"):
         problem_id = line.value.get("problem_id")
         if not isinstance(problem_id, str):
             raise HarnessError(f"{line.where}: problem_id must be a string, got {problem_id!r:.60}")
-        ids.add(problem_id)
+        ids[problem_id] = None
     if not ids:
         raise HarnessError(f"--only {path}: names no problem")
-    unknown = sorted(ids - {id_of(item) for item in items})
-    if unknown:
+    if unknown := sorted(set(ids) - {id_of(item) for item in items}):
         listed = ", ".join(map(repr, unknown[:NAMED])) + (", ..." if len(unknown) > NAMED else "")
         raise HarnessError(
             f"--only {path}: {len(unknown)} of {len(ids)} ids are not in {where} ({listed}): "
             "give the --task, --data and --split that they are from"
         )
     return [item for item in items if id_of(item) in ids]
-
-
-# Plans.
 
 
 def make_plan(
@@ -207,47 +208,59 @@ def make_plan(
             plan = _imported_plan(context, wants_vectors, with_verdicts)
         else:
             plan = _sampling_plan(context, wants_vectors)
-        plan = _with_orders(plan, selectors)
-        require_libraries(_users(plan))
-        _check_engine(plan)
+        if config.scorer:
+            scorer = context.part("scorer", config.scorer)
+            weights = {**plan.weights, "score": weights_of([scorer.built])}
+            plan = replace(plan, scores=Scores(scorer, plan.responses), weights=weights)
+        plan = replace(plan, orders={spec: _orders(plan, part) for spec, part in selectors.items() if plan.verdicts})
+        used: dict[str, Any] = {f"executor {config.executor}": plan.executor}  # components with something to make
+        for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
+            if column and plan.store.missing(column, plan.questions):
+                parts = [part for part in vars(column).values() if isinstance(part, Part) and part.kind != "task"]
+                used |= {f"{part.kind} {part.spec}": part.built for part in parts}
+        require_libraries(used)
+        pool = plan.responses
+        if isinstance(pool, Sampled) and plan.store.missing(pool, plan.questions):
+            chats = [question.chat for question in plan.questions]
+            if remark := pool.engine.built.check(chats, pool.max_tokens):  # last: with a server it costs a response
+                progress.say(remark)
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
     return plan
 
 
+def _orders(plan: Plan, selector: Part) -> Orders:
+    assert plan.verdicts is not None
+    config, reads = plan.config, needs(selector.built)
+    vectors = plan.vectors if "embeddings" in reads else None
+    scores = plan.scores if "scores" in reads else None
+    made_from = plan.responses, plan.verdicts, vectors, scores
+    return Orders(selector, *made_from, plan.n, config.trials, config.seed, config.rank_timeout)
+
+
 def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
-    config = context.config
-    assert context.task is not None  # the config has checked it
-    task: Task = context.task.built
-    engine = context.engine(task)
+    config, task, paper = context.config, context.task, context.paper
+    assert context.part_of_task is not None  # the config has checked it
+    engine = context.engine
     built: Engine = engine.built
     weights = _weights(context, task, built)
     require_weights([each for every in weights.values() for each in every])
-    paper = task.paper if config.paper else {}
     changes = {key: str(value) for key, value in paper.get("sampler", {}).items()}
     sampler = context.part("sampler", str(parse_spec(config.sampler) if config.sampler else Spec("vanilla", changes)))
     if getattr(sampler.built, "steers", False) and not built.steers:
         raise HarnessError(f"engine {config.engine!r} cannot follow sampler {sampler.spec!r}, which steers decoding")
-    problems, split = _problems(context, task, built.name)
+    problems, split = _problems(context, built.name)
     continues = not getattr(built, "chats", True) and getattr(built, "stops", False)
-    responses = Sampled(
-        task=task.pools_as or config.task or "",
-        engine=engine,
-        sampler=sampler,
-        n=config.n or paper.get("n") or task.n,
-        max_tokens=config.max_tokens or paper.get("max_tokens") or task.max_tokens,
-        seed=config.seed,
-        stop=tuple(task.stop) if continues and task.stop else None,
-    )
+    stop = tuple(task.stop) if continues and task.stop else None
+    responses = Sampled(task.pools_as or config.task or "", engine, sampler, *context.size, config.seed, stop=stop)
     charge(context, responses)
     # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.
     embeds = config.embedder or wants_vectors or "mean" in built.states
     return Plan(
-        context=context,
-        task=task,
+        **vars(context),
         questions=[Question(problem, tuple(prompt(task, built, problem))) for problem in problems],
         responses=responses,
-        verdicts=Verdicts(context.task, responses),
+        verdicts=Verdicts(context.part_of_task, responses),
         vectors=_vectors(context, config.embedder or "hidden-mean", responses, engine) if embeds else None,
         labels={
             "task": config.task or "",
@@ -260,10 +273,10 @@ def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
     )
 
 
-def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], str]:
+def _problems(context: Context, model: str) -> tuple[list[Problem], str]:
     """The problems of a run that samples, and their split."""
-    config = context.config
-    chosen = config.split or (task.paper.get("split") if config.paper else None)
+    config, task = context.config, context.task
+    chosen = config.split or context.paper.get("split")
     split, remark = (chosen, "") if chosen else task.default_split(model)
     if remark:
         context.progress.say(remark)
@@ -278,11 +291,11 @@ def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], 
 
 def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
     """A plan over the responses of a pool file, which are brought into the store once."""
-    config, progress = context.config, context.progress
+    config, task, progress = context.config, context.task, context.progress
     split, candidates, joined = joined_file(context)
     responses = Imported(
         pool_digest(joined.path, joined.layouts),
-        (context.task.built.pools_as or config.task or "") if context.task else "",
+        task.pools_as or config.task or "",
         digest([READER, split, config.ids and file_digest(config.ids), joined.layouts.in_key(joined.path)]),
         joined,
     )
@@ -294,41 +307,36 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
     for line in remarks(index):
         progress.say(line)
     entries = only(config.only, index["entries"], itemgetter("id"), f"pool {joined.path}")[: config.limit]
-    if not context.task:
+    if not config.task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
-    task: Task = context.task.built if context.task else Task()
-    given = _given(context, entries, isinstance(task, Measured), with_verdicts)
+    given = _given(context, entries, with_verdicts)
     verdicts: Column | None = None
     if given:
-        verdicts = GivenVerdicts(context.task, responses)
-    elif context.task:
-        verdicts = Verdicts(context.task, responses)
-    spec, vectors = None, None
+        verdicts = GivenVerdicts(context.part_of_task, responses)
+    elif context.part_of_task:
+        verdicts = Verdicts(context.part_of_task, responses)
+    vectors: Vectors | OwnVectors | None = None
+    engine = None
     if config.embeddings:
         file = GivenVectors(config.embeddings, {each["id"]: each["line"] for each in entries}, config.max_vectors_gb)
         vectors = OwnVectors(file_digest(file.path), responses, config.dim, config.seed, file)
     elif wants_vectors or config.embedder:
         spec = pool_embedder(config, progress)
-    engine = context.engine(task) if spec and context.part("embedder", spec).built.state else None
+        engine = context.engine if context.part("embedder", spec).built.state else None
+        vectors = _vectors(context, spec, responses, engine)
     by_id, questions = {problem.id: problem for problem in candidates}, []
     for entry in entries:
         problem = by_id[entry["id"]]
         problem = replace(problem, meta={**problem.meta, "line": entry["line"], "responses": entry["n"]})
         questions.append(Question(problem, tuple(prompt(task, engine.built if engine else None, problem))))
+    pool_labels = {"split": "pool", "model": joined.path.name.split(".")[0], "engine": "pool", "sampler": "pool"}
     return Plan(
-        context=context,
-        task=task,
+        **vars(context),
         questions=questions,
         responses=responses,
         verdicts=verdicts,
-        vectors=vectors or (_vectors(context, spec, responses, engine) if spec else None),
-        labels={
-            "task": config.task or "pool",
-            "split": "pool",
-            "model": joined.path.name.split(".")[0],
-            "engine": "pool",
-            "sampler": "pool",
-        },
+        vectors=vectors,
+        labels={"task": config.task or "pool", **pool_labels},
         n=_common_size(config, entries) if with_verdicts else None,
         weights=_weights(context, None if given else task),
     )
@@ -343,20 +351,21 @@ def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     if config.ids and not config.task:
         raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
     ids = IdTable(config.ids) if config.ids else None
-    task: Task | None = context.task.built if context.task else None
-    split = config.split or (task.default_split("")[0] if task else "")
-    candidates = list(task.problems(split)) if task else []
     layouts = Layouts(context.registry, context.progress.say)
-    return split, candidates, Joined(path, Joiner(task, candidates, ids) if task else None, layouts)
+    if not config.task:
+        return config.split or "", [], Joined(path, None, layouts)
+    split = config.split or context.task.default_split("")[0]
+    candidates = list(context.task.problems(split))
+    return split, candidates, Joined(path, Joiner(context.task, candidates, ids), layouts)
 
 
-def _given(context: Context, entries: Sequence[Mapping[str, Any]], measured: bool, needed: bool) -> bool:
+def _given(context: Context, entries: Sequence[Mapping[str, Any]], needed: bool) -> bool:
     """Whether the pool's own verdicts count: if every response has one, unless --regrade asks the task's verifier.
 
     HarnessError if neither the pool nor a task gives verdicts, and they are needed.
     """
     config = context.config
-    is_measured = measured and all(entry.get("figures") for entry in entries)
+    is_measured = isinstance(context.task, Measured) and all(entry.get("figures") for entry in entries)
     without = [] if is_measured else [entry["line"] for entry in entries if not entry["graded"]]
     if needed and not config.task and without:
         some = f"{len(without)} of {len(entries)} problems, the first of them {without[0]!r:.80}, have"
@@ -403,37 +412,9 @@ def _vectors(context: Context, spec: str, responses: Column, engine: Part | None
     return Vectors(embedder, responses, engine if state else None, config.dim, config.seed)
 
 
-def _with_orders(plan: Plan, selectors: Mapping[str, Part]) -> Plan:
-    """The plan with the scores of the config's scorer, if it names one, and the orders of each selector."""
-    config, scores, weights, orders = plan.config, None, plan.weights, {}
-    if config.scorer:
-        scorer = plan.context.part("scorer", config.scorer)
-        scores, weights = Scores(scorer, plan.responses), {**weights, "score": weights_of([scorer.built])}
-    for spec, part in selectors.items() if plan.verdicts else ():
-        assert plan.verdicts is not None
-        reads = needs(part.built)
-        orders[spec] = Orders(
-            selector=part,
-            responses=plan.responses,
-            verdicts=plan.verdicts,
-            vectors=plan.vectors if "embeddings" in reads else None,
-            scores=scores if "scores" in reads else None,
-            n=plan.n,
-            trials=config.trials,
-            seed=config.seed,
-            rank_timeout=config.rank_timeout,
-        )
-    return replace(plan, scores=scores, weights=weights, orders=orders)
-
-
-# What must be there: licences, weights, libraries, money.
-
-
-def charge(context: Context, pool: Column) -> None:
+def charge(context: Context, pool: Sampled) -> None:
     """Tell an engine that costs money what the pool may cost; HarnessError if the engine or the executor cannot."""
-    config = context.config
-    assert isinstance(pool, Sampled)
-    engine = pool.engine.built
+    config, engine = context.config, pool.engine.built
     if not isinstance(engine, Charges):
         if config.charges:
             raise HarnessError(
@@ -441,9 +422,8 @@ def charge(context: Context, pool: Column) -> None:
                 f"{parse_spec(config.engine).name!r}"
             )
         return
-    folder = paid(context.store.root, pool)
-    engine.charge(Limits(folder, config.prices, config.max_cost, config.max_tokens_total))
-    if engine.is_charged and not getattr(context.executor, "models_here", False):
+    engine.charge(Limits(paid(context.store.root, pool), config.prices, config.max_cost, config.max_tokens_total))
+    if engine.is_charged and not context.models_here:
         raise HarnessError(
             "run: money is counted in one process: leave out --executor, or --prices, --max-cost, --max-tokens-total "
             "and batch=true (`concurrency` of engine openai says how many requests are in flight)"
@@ -457,68 +437,39 @@ def _weights(context: Context, grading: Task | None, engine: Engine | None = Non
     return {name: weights_of([part]) for name, part in parts.items() if part}
 
 
-def _check_engine(plan: Plan) -> None:
-    """Ask the engine whether it can sample, if it will have to. Done last: with a server it costs a response."""
-    pool = plan.responses
-    if isinstance(pool, Sampled) and plan.store.missing(pool, plan.questions):
-        remark = pool.engine.built.check([question.chat for question in plan.questions], pool.max_tokens)
-        if remark:
-            plan.context.progress.say(remark)
-
-
 def require_libraries(components: Mapping[str, Any]) -> None:
     """Raise HarnessError, one line, if libraries of these components (by names like "selector rnd") are missing."""
     extras.require_all({who: getattr(part, "libraries", ()) for who, part in components.items()})
 
 
-def _users(plan: Plan) -> dict[str, Any]:
-    """The components that a run of the plan will use, by names like "engine vllm": those with something to make."""
-    used: dict[str, Any] = {f"executor {plan.config.executor}": plan.context.executor}
-    for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
-        if column and plan.store.missing(column, plan.questions):
-            parts = [part for part in vars(column).values() if isinstance(part, Part) and part.kind != "task"]
-            used |= {f"{part.kind} {part.spec}": part.built for part in parts}
-    return used
-
-
 def _together(first: HarnessError, context: Context, selectors: Mapping[str, Part]) -> HarnessError:
     """An error that says what else stands in the way of a run whose planning failed; `first` itself if nothing does."""
-    faults = {str(first): first}
-    for check in _checks(context, selectors, str(first)):
+    config, task = context.config, context.task if context.config.task else None
+    embedder = context.part("embedder", config.embedder).built if config.embedder else None
+    runs_model = not config.pool or bool(config.model) or bool(getattr(embedder, "state", None))
+    engine = context.engine.built if task and runs_model else None
+    components: dict[str, Any] = {f"selector {spec}": part.built for spec, part in selectors.items()}
+    components |= {f"embedder {config.embedder}": embedder, f"engine {config.engine}": engine}
+    weights = weights_of(filter(None, (engine, embedder, None if config.pool else task)))
+    weights = [each for each in weights if str(each) not in str(first)]  # named once
+    checks: list[Callable[[], Any]] = [lambda: require_libraries(components), lambda: require_weights(weights)]
+    if engine and not hasattr(engine, "weights"):
+        checks.append(engine.identity)
+    if task:
+        checks.append(lambda: list(task.problems(config.split or task.default_split("")[0])))
+    faults, grades = {str(first): first}, task and not config.pool and not hasattr(task, "weights")
+    for check in checks:
         try:
             check()
         except HarnessError as failure:
             faults.setdefault(str(failure), failure)
+    try:
+        if task and grades:
+            task.check(unsafe_exec=config.unsafe_exec)
+    except HarnessError as failure:
+        faults.setdefault(str(failure), Lacking(str(failure)))
     if len(faults) == 1:
         return first
     listed = "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
     kind = Lacking if all(isinstance(fault, Lacking) for fault in faults.values()) else HarnessError
     return kind(f"{len(faults)} things stand in the way: {listed}")
-
-
-def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iterator[Callable[[], Any]]:
-    """What to try, each raising HarnessError if it is lacking; weights that `known` names are not named again."""
-    config = context.config
-    task: Task | None = context.task.built if context.task else None
-    embedder = context.part("embedder", config.embedder).built if config.embedder else None
-    runs_model = not config.pool or bool(config.model) or bool(getattr(embedder, "state", None))
-    engine = context.engine(task).built if task and runs_model else None
-    components: dict[str, Any] = {f"selector {spec}": part.built for spec, part in selectors.items()}
-    components |= {f"embedder {config.embedder}": embedder, f"engine {config.engine}": engine}
-    yield lambda: require_libraries(components)
-    weights = weights_of(filter(None, (engine, embedder, None if config.pool else task)))
-    yield lambda: require_weights([each for each in weights if str(each) not in known])
-    if engine and not hasattr(engine, "weights"):
-        yield engine.identity
-    if task:
-        split = config.split or task.default_split("")[0]
-        yield lambda: list(task.problems(split))
-    if task and not config.pool and not hasattr(task, "weights"):
-        yield lambda: _check_grader(task, config.unsafe_exec)
-
-
-def _check_grader(task: Task, unsafe_exec: bool) -> None:
-    try:
-        task.check(unsafe_exec=unsafe_exec)
-    except HarnessError as failure:
-        raise Lacking(str(failure)) from failure

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.columns.column import Column, Question
 from harness.columns.responses import Sampled, responses_of
@@ -70,27 +70,12 @@ def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str
         raise NotBegun(f"{who}: not begun, since it takes {outlook}: add --yes to begin it unasked; {shorter}")
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What a run still has to make: clauses for people, the time, and an upper bound of what the store will take."""
+class Costs(NamedTuple):
+    """What a run still has to make, as a line for people, and how long it takes."""
 
-    clauses: Sequence[str]
+    line: str
     outlook: Outlook
-    store_bytes: int
-    free_bytes: int
     is_work: bool
-
-    def __str__(self) -> str:
-        size = f"up to {_size(self.store_bytes)} in the store ({_size(self.free_bytes)} free)"
-        return "to do: " + ", ".join([*self.clauses, *([size] if self.store_bytes else [])])
-
-    @property
-    def warning(self) -> str:
-        """What may go wrong; "" if nothing is foreseen."""
-        if self.store_bytes <= self.free_bytes:
-            return ""
-        kept, free = _size(self.store_bytes), _size(self.free_bytes)
-        return f"the disk may fill up: up to {kept} are to be kept, {free} are free"
 
 
 def preflight(plan: Plan) -> Costs:
@@ -99,16 +84,35 @@ def preflight(plan: Plan) -> Costs:
     If that is much, a short probe measures the model's speed, for which the model is loaded.
     """
     cells, total = len(plan.orders), len(plan.questions)
-    parts = [part for part in (_sampling(plan), _grading(plan), _encoding(plan), _scoring(plan)) if part]
-    folder = next(each for each in (plan.store.root.absolute(), *plan.store.root.absolute().parents) if each.exists())
-    vectors = sum(_lacking(plan, plan.vectors).values()) * plan.config.dim * 4
-    return Costs(
-        clauses=[f"{cells} cell{'s' * (cells != 1)}, {total:,} problems", *(clause for clause, _ in parts)],
-        outlook=sum((outlook for _, outlook in parts), Outlook()),
-        store_bytes=_to_sample(plan)[1] * BYTES_A_TOKEN + vectors,
-        free_bytes=shutil.disk_usage(folder).free,
-        is_work=bool(parts),
-    )
+    parts: list[tuple[str, str, Outlook]] = []  # what is to do, its verb, and how long it takes
+    tokens, pool = 0, plan.responses
+    if isinstance(pool, Sampled) and (missing := plan.store.missing(pool, plan.questions)):
+        there = [plan.store.path(pool, question) for question in missing]  # some rows of a problem may be there
+        lacking = [pool.n - (count_rows(path) if path else 0) for path in there]
+        tokens, engine = sum(lacking) * pool.max_tokens, pool.engine.built
+        clause = f"{sum(lacking):,} responses to sample (at most {tokens:,} tokens)"
+        if isinstance(engine, Charges):
+            cost = engine.quote([question.chat for question in missing], lacking, pool.max_tokens)
+            clause += f", {cost}" if cost else ""
+        parts.append((clause, "sampling", sampling(plan, missing, sum(lacking))))
+    if counts := _lacking(plan, plan.verdicts):
+        seconds = None
+        if isinstance(plan.task, Measured) and isinstance(plan.verdicts, Verdicts):
+            seconds = plan.task.seconds([(question.problem, count) for question, count in counts.items()])
+        parts.append((f"{sum(counts.values()):,} responses to grade", "verifying", Outlook(seconds or 0)))
+    outlook, count = encoding(plan)
+    if count:
+        parts.append((f"{count:,} responses to embed", "embedding", outlook))
+    if count := scoring(plan).responses:
+        parts.append((f"{count:,} responses to score", "", Outlook(0, count)))
+    clauses = [f"{cells} cell{'s' * (cells != 1)}, {total:,} problems"]
+    clauses += [clause + (f", {verb} takes {time}" if time.seconds else "") for clause, verb, time in parts]
+    size = tokens * BYTES_A_TOKEN + sum(_lacking(plan, plan.vectors).values()) * plan.config.dim * 4
+    if size:  # at most
+        root = plan.store.root.absolute()
+        free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+        clauses.append(f"up to {_size(size)} in the store ({_size(free)} free)")
+    return Costs("to do: " + ", ".join(clauses), sum((time for *_, time in parts), Outlook()), bool(parts))
 
 
 def _lacking(plan: Plan, column: Column | None) -> dict[Question, int]:
@@ -117,50 +121,17 @@ def _lacking(plan: Plan, column: Column | None) -> dict[Question, int]:
     return {question: count for question in missing if (count := plan.rows(question))}
 
 
-def _to_sample(plan: Plan) -> tuple[dict[Question, int], int]:
-    """How many responses of each problem are to be sampled, and how many tokens these may have."""
-    if not isinstance(pool := plan.responses, Sampled):
-        return {}, 0
-    paths = {question: plan.store.path(pool, question) for question in plan.store.missing(pool, plan.questions)}
-    counts = {question: pool.n - (count_rows(path) if path else 0) for question, path in paths.items()}
-    return counts, sum(counts.values()) * pool.max_tokens
-
-
-def _sampling(plan: Plan) -> tuple[str, Outlook] | None:
-    counts, tokens = _to_sample(plan)
-    if not counts:
-        return None
-    pool, responses = plan.responses, sum(counts.values())
-    assert isinstance(pool, Sampled)
-    engine = pool.engine.built
-    clause = f"{responses:,} responses to sample (at most {tokens:,} tokens)"
-    if isinstance(engine, Charges):
-        prompts = [question.chat for question in counts]
-        if cost := engine.quote(prompts, list(counts.values()), pool.max_tokens):
-            clause += f", {cost}"
-    outlook = sampling(plan, list(counts), responses)
-    return clause + (f", sampling takes {outlook}" if outlook.seconds else ""), outlook
-
-
 def sampling(plan: Plan, questions: Sequence[Question], responses: int) -> Outlook:
-    """The time of sampling responses to these problems; from a probe if they are many, here, and cost no money."""
+    """The time of sampling responses to these problems; from a probe if they are many, here, and cost no money.
+
+    The probe samples a few responses to the first problems; loading the model is not counted. A sampler that steers
+    takes a problem's responses one after another and several problems together, so its probe has many problems.
+    """
     pool = plan.responses
     assert isinstance(pool, Sampled)
     is_paid = isinstance(pool.engine.built, Charges) and pool.engine.built.is_charged
-    if responses < WORTH * PROBED or not plan.maker.samples_here or is_paid:
+    if responses < WORTH * PROBED or not plan.models_here or is_paid:
         return Outlook(0, responses, responses * pool.max_tokens)
-    return Outlook(_response_s(plan, pool, questions) * responses)
-
-
-_known: dict[Path, float] = {}  # a pool's folder -> seconds a response: runs of a grid share pools
-
-
-def _response_s(plan: Plan, pool: Sampled, questions: Sequence[Question]) -> float:
-    """Seconds a response, from a few responses to the first of these problems; loading the model is not counted.
-
-    A sampler that steers takes a problem's responses one after another and several problems together, so its probe has
-    many problems.
-    """
     folder = (plan.store.root / pool.pool_name).absolute()
     if folder not in _known:
         probed, n = (questions[:PROBED], 2) if pool.steers else (questions[:1], PROBED)
@@ -168,10 +139,13 @@ def _response_s(plan: Plan, pool: Sampled, questions: Sequence[Question]) -> flo
         def sample(tokens: int, of: Sequence[Question] = probed, rows: int = n) -> None:
             pool.engine.built.sample(pool.request(of, n=rows, max_tokens=tokens))
 
-        with plan.context.progress.waiting("timing a probe"):
+        with plan.progress.waiting("timing a probe"):
             sample(1, questions[:1], 1)  # loads the model
             _known[folder] = _probed(sample, pool.max_tokens) / (len(probed) * n)
-    return _known[folder]
+    return Outlook(_known[folder] * responses)
+
+
+_known: dict[Path, float] = {}  # a pool's folder -> seconds a response: runs of a grid share pools
 
 
 def _probed(call: Callable[[int], Any], whole: int) -> float:
@@ -194,28 +168,10 @@ def _probed(call: Callable[[int], Any], whole: int) -> float:
     return seconds + each_s * (whole - size)
 
 
-def _grading(plan: Plan) -> tuple[str, Outlook] | None:
-    if not (counts := _lacking(plan, plan.verdicts)):
-        return None
-    clause = f"{sum(counts.values()):,} responses to grade"
-    seconds = None
-    if isinstance(plan.task, Measured) and isinstance(plan.verdicts, Verdicts):
-        seconds = plan.task.seconds([(question.problem, count) for question, count in counts.items()])
-    return clause + (f", verifying takes up to about {clock(seconds)}" if seconds else ""), Outlook(seconds or 0)
-
-
-def _encoding(plan: Plan) -> tuple[str, Outlook] | None:
-    outlook, count = encoding(plan)
-    if not count:
-        return None
-    clause = f"{count:,} responses to embed"
-    return clause + (f", embedding takes {outlook}" if outlook.seconds else ""), outlook
-
-
 def encoding(plan: Plan) -> tuple[Outlook, int]:
     """The time that the model will take for hidden states of existing responses, and their number.
 
-    The time is from a probe, if they are many, the model runs in this process and the first of them are in the store.
+    From a probe, if they are many, the model runs in this process and the first of them are in the store.
     """
     vectors = plan.vectors
     if not isinstance(vectors, Vectors) or not vectors.engine:
@@ -224,22 +180,15 @@ def encoding(plan: Plan) -> tuple[Outlook, int]:
     if isinstance(plan.responses, Sampled):  # those still to be sampled bring theirs
         counts = {question: n for question, n in counts.items() if plan.store.path(plan.responses, question)}
     total = sum(counts.values())
-    if total < WORTH * PROBED or not plan.maker.samples_here:
-        return Outlook(0, total), total
-    question = next(iter(counts))
-    if not plan.store.path(plan.responses, question):
+    question = next(iter(counts), None)
+    if total < WORTH * PROBED or not plan.models_here or not question or not plan.store.path(plan.responses, question):
         return Outlook(0, total), total
     first = responses_of(plan.store.rows(plan.responses, question)).first(PROBED)
     engine, state = vectors.engine.built, vectors.state
-    with plan.context.progress.waiting("timing a probe"):
+    with plan.progress.waiting("timing a probe"):
         engine.encode(question.chat, first.first(1), [state])  # loads the model
         seconds = _probed(lambda n: engine.encode(question.chat, first.first(n), [state]), len(first))
     return Outlook(seconds / len(first) * total), total
-
-
-def _scoring(plan: Plan) -> tuple[str, Outlook] | None:
-    count = scoring(plan).responses
-    return (f"{count:,} responses to score", Outlook(0, count)) if count else None
 
 
 def scoring(plan: Plan) -> Outlook:
@@ -259,17 +208,14 @@ def _size(count: int) -> str:
 
 def say_at_most(context: Context) -> tuple[int, Outlook] | None:
     """Say what sampling takes at most; return the number of problems and the work. None where that is not known."""
-    config = context.config
-    if context.task is None or config.pool:
+    config, task = context.config, context.task
+    if not config.task or config.pool:
         return None
-    task = context.task.built
-    paper = task.paper if config.paper else {}
-    split = config.split or paper.get("split") or task.default_split(context.engine(task).built.name)[0]
+    split = config.split or context.paper.get("split") or task.default_split(context.engine.built.name)[0]
     limits = [limit for limit in (None if config.data else task.sizes.get(split), config.limit) if limit]
     if not limits:
         return None
-    problems, n = min(limits), config.n or paper.get("n") or task.n
-    max_tokens = config.max_tokens or paper.get("max_tokens") or task.max_tokens
+    problems, (n, max_tokens) = min(limits), context.size
     tokens = problems * n * max_tokens
     context.progress.say(f"at most {problems:,} problems x {n:,} responses x {max_tokens:,} tokens = {tokens:,} tokens")
     return problems, Outlook(0, problems * n, tokens)
@@ -277,9 +223,9 @@ def say_at_most(context: Context) -> tuple[int, Outlook] | None:
 
 def ask_before_fetching(context: Context) -> None:
     """Say what a run takes before weights are downloaded for it, and ask before much, as before all work."""
-    if context.config.pool or context.task is None:
+    if context.config.pool or not context.config.task:
         return
-    engine = context.engine(context.task.built).built
+    engine = context.engine.built
     installed = not extras.missing(getattr(engine, "libraries", ()))
     if installed and hasattr(engine, "to_fetch") and (fetched := engine.to_fetch()):
         context.progress.say(f"to download: {fetched}")

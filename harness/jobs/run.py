@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from harness.columns.column import Column, Question
 from harness.columns.make import preview
-from harness.columns.orders import Orders, entry_of
+from harness.columns.orders import Orders
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Damaged, about
-from harness.columns.stored import list_problems
+from harness.columns.stored import STAGES, list_problems
 from harness.columns.vectors import Vectors
-from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, disputes, runs_answers
+from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes, runs_answers
 from harness.errors import HarnessError, Lacking
 from harness.plugin_system.component import weights_remark
 from harness.results import cells
@@ -49,7 +49,13 @@ def run(
     rows, failures = [], {}
     with plan.store.used():
         maker, columns = plan.maker, [*also(plan, embedders), *plan.common]
-        begin(plan, columns)
+        ready(plan, [*columns, *plan.orders.values()])
+        if plan.all_weights:
+            progress.say(weights_remark(plan.all_weights))
+        costs = price.preflight(plan)
+        if costs.is_work:
+            progress.say(costs.line)
+        price.require_consent("run", costs.outlook, progress, price.SHORTER)
         maker.make(columns, plan.questions, lambda: _tell_audit(plan))
         for spec, orders in plan.orders.items():
             try:
@@ -58,8 +64,10 @@ def run(
                 raise
             except HarnessError as failure:
                 failures[spec] = str(failure)
+                problems = [{"id": storable(question.problem.id)} for question in plan.questions]
                 with suppress(HarnessError):
-                    keep_failure(plan, orders, str(failure))
+                    cell = _about(plan, orders) | {"problems": problems, "failed": str(failure)}
+                    cells.write(plan.store.root / "cells", cell)
             else:
                 rows.append(row)
                 scored(row)
@@ -73,24 +81,10 @@ def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
         return columns
     for spec in embedders:
         with suppress(HarnessError):  # shown when it is this embedder's turn
-            embedder = plan.context.part("embedder", spec)
+            embedder = plan.part("embedder", spec)
             if embedder.built.state in pool.engine.built.states:
                 columns.append(Vectors(embedder, pool, pool.engine, plan.config.dim, plan.config.seed))
     return columns
-
-
-def begin(plan: Plan, columns: Sequence[Column]) -> None:
-    """Before the first token: check the grader, show the weights, say the costs, and ask before an hour's work."""
-    progress = plan.context.progress
-    ready(plan, [*columns, *plan.orders.values()])
-    if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
-        progress.say(weights_remark(every))
-    costs = price.preflight(plan)
-    if costs.is_work:
-        progress.say(str(costs))
-    if costs.warning:
-        progress.say(costs.warning)
-    price.require_consent("run", costs.outlook, progress, price.SHORTER)
 
 
 def ready(plan: Plan, columns: Sequence[Column]) -> None:
@@ -99,9 +93,9 @@ def ready(plan: Plan, columns: Sequence[Column]) -> None:
         if plan.store.missing(column, plan.questions):  # a store that cannot be written fails now
             plan.store.begin(column)
     grades = plan.verdicts and plan.store.missing(plan.verdicts, plan.questions)
-    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
+    runs = isinstance(plan.verdicts, Verdicts) or runs_answers(plan.task)
     if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
-        plan.context.progress.say(remark)
+        plan.progress.say(remark)
     keep_problems(plan)
 
 
@@ -115,19 +109,17 @@ def keep_problems(plan: Plan) -> None:
 
 
 def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = None) -> list[dict[str, Any]]:
-    """Return for each column of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
+    """`preview` of a run's columns, each under its stage. Nothing is stored.
 
-    The costs are shown too, for which a short probe may be sampled; nothing is stored. Where libraries, data or weights
-    are not on this machine, the costs are computed from what is known, and counts and keys may be None.
-
-    shown  columns of runs before, which have no row again; those of this run are added
+    The costs are said too, for which a short probe may be sampled. Where libraries, data or weights are not on this
+    machine, they are computed from what is known, and counts and keys may be None.
     """
     try:
         with progress.waiting("preparing the run"):
             plan = make_plan(config, progress)
     except Lacking as failure:
         return price.unplanned_rows(make_context(config, progress), failure)
-    progress.say(str(price.preflight(plan)))
+    progress.say(price.preflight(plan).line)
     wanted = [plan.vectors, plan.scores, plan.verdicts, *plan.orders.values()]
     shown = set() if shown is None else shown
     rows = preview([column for column in wanted if column], plan.questions, plan.store, shown)
@@ -144,16 +136,13 @@ def _tell_audit(plan: Plan) -> None:
         counts = [_disputed(rows(verdicts, each), rows(audits, each)) for each in plan.questions]
         audited, disputed = (sum(column) for column in zip(*counts, strict=True))
         listed = f"`harness pool audit {plan.responses.key}` lists them"
-        plan.context.progress.say(f"audit: {disputed} of {audited} verdicts disputed; {listed}")
+        plan.progress.say(f"audit: {disputed} of {audited} verdicts disputed; {listed}")
 
 
 def _disputed(verdicts: Any, audits: Any, n: int | None = None) -> tuple[int, int]:
     """How many of a problem's first n verdicts the second grader judged, and how many of these it disputes."""
     first, second = verdicts["status"].to_pylist(), audits["status"].to_pylist()
     return sum(status is not None for status in second[:n]), sum(map(bool, disputes(first, second)[:n]))
-
-
-# Scoring.
 
 
 def score(plan: Plan, orders: Orders) -> Row:
@@ -171,47 +160,56 @@ def score(plan: Plan, orders: Orders) -> Row:
             kept = cells.read(path)
             if kept.get("from") == about_cell["from"] and "failed" not in kept:
                 return row_of_cell(kept, key)
-    about_cell["conditions"] = _conditions(plan)
+    conditions: dict[str, set[str]] = {}  # under which the verdicts were made, such as the sandbox's tier
+    for question in plan.questions:
+        for name, value in about(plan.store.rows(orders.verdicts, question)).get("conditions", {}).items():
+            conditions.setdefault(name, set()).add(value)
+    about_cell["conditions"] = {name: sorted(values) for name, values in sorted(conditions.items())}
     entries: list[dict[str, Any]] = []
 
     def made() -> Iterator[dict[str, Any]]:
         for question in plan.questions:
-            entry = _entry(plan, question, used)
+            entry = _entry(question, {column.kind: plan.store.rows(column, question) for column in used})
             yield entry
             entries.append(cells.without_orders(entry))
 
-    with plan.context.progress.waiting(f"scoring {orders.selector.spec}"):
+    with plan.progress.waiting(f"scoring {orders.selector.spec}"):
         key = cells.write(folder, about_cell | {"problems": made()})
         return row_of_cell({**about_cell, "problems": entries}, key)
 
 
-def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:
-    """Write a cell that says why a selector has no row."""
-    problems = [{"id": storable(question.problem.id)} for question in plan.questions]
-    cells.write(plan.store.root / "cells", _about(plan, orders) | {"problems": problems, "failed": reason})
+def _entry(question: Question, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget.
 
-
-def _entry(plan: Plan, question: Question, used: Sequence[Column]) -> dict[str, Any]:
-    rows = {column.kind: plan.store.rows(column, question) for column in used}
-    verdicts = rows["verdicts"]
-    entry = entry_of(question, rows["orders"], verdicts, rows["choices"])
-    disputed = _disputed(verdicts, rows["audits"], entry["n"])[1] if "audits" in rows else None
-    result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
+    rows  kind -> the rows of its columns
+    """
+    orders, verdicts, columns = rows["orders"], rows["verdicts"], rows["choices"].to_pydict()
+    made = about(orders)
+    n, trials, status = made["n"], made["trials"], verdicts["status"].to_pylist()[: made["n"]]
+    disputed = _disputed(verdicts, rows["audits"], n)[1] if "audits" in rows else None
+    entry: dict[str, Any] = {"id": storable(question.problem.id), "disputed": disputed, "n": n}
+    entry |= {"c": status.count("correct"), "errors": status.count("error")}
+    routes = [route for route, one in zip(verdicts["route"].to_pylist()[:n], status, strict=True) if one == "correct"]
+    names = [route.partition(",")[0] or "-" for route in routes]
+    entry["routes"] = {name: names.count(name) for name in sorted(set(names))}
+    ks = [str(k) for k in columns.pop("k")]
+    by_k = {name: {k: round(x, 6) for k, x in zip(ks, values, strict=True)} for name, values in columns.items()}
+    if "maj" in by_k:
+        entry["maj_at_k"] = by_k.pop("maj")
+    entry["best_of_k"] = {name.removeprefix("best:"): values for name, values in by_k.items()}
+    picks = orders.to_pylist() if orders.num_columns else []
+    if made["kind"] == "subset":
+        entry["hits"] = {k: [False] * trials for k in ks}
+        for pick in picks:
+            entry["hits"][str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
+    else:
+        ordered = [pick["picks"] for pick in picks]
+        entry |= {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
-        result["answering"] = [len(verdicts), round(cpu_s, 3)]
+        entry["answering"] = [len(verdicts), round(cpu_s, 3)]
     if "chance" in rows:
-        result["chance"] = about(rows["chance"])
-    return result
-
-
-def _conditions(plan: Plan) -> dict[str, list[str]]:
-    """The conditions under which the verdicts were made (the sandbox's tier), with all values that occur."""
-    assert plan.verdicts is not None
-    conditions: dict[str, set[str]] = {}
-    for question in plan.questions:
-        for name, value in conditions_of(plan.store.rows(plan.verdicts, question)).items():
-            conditions.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in sorted(conditions.items())}
+        entry["chance"] = about(rows["chance"])
+    return entry
 
 
 def _about(plan: Plan, orders: Orders) -> Cell:
@@ -219,10 +217,10 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     shown = plan.vectors.shown if plan.vectors and orders.vectors else "none"
     spec = orders.selector.spec
     made = {"embedder": shown, "selector": spec, "trials": orders.trials, "seed": orders.seed}
-    inputs = inputs_of(plan, orders)
+    inputs = _inputs(plan, orders)
     parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]
     plugins = [str(part["dist"]) for part in parts if "dist" in part]
-    weights = [each.to_json() for each in dict.fromkeys(each for stage in plan.weights.values() for each in stage)]
+    weights = [each.to_json() for each in plan.all_weights]
     return {
         "kind": cells.KIND,
         "schema": cells.SCHEMA,
@@ -235,7 +233,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     }
 
 
-def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
+def _inputs(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
     """What a cell says of the columns that it was made from."""
     pool, verdicts, config = plan.responses, orders.verdicts, plan.config
     inputs: dict[str, dict[str, Any]] = {"pool": _described(pool)}
@@ -249,7 +247,7 @@ def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
     if orders.vectors:
         inputs["embedding"] = _described(orders.vectors)
     given = isinstance(verdicts, GivenVerdicts)
-    task = plan.context.task.described if plan.context.task else {"task": None, "grader": plan.task.grader}
+    task = plan.part_of_task.described if plan.part_of_task else {"task": None, "grader": plan.task.grader}
     inputs["verdict"] = {**_described(verdicts), **task, "given": given}
     inputs["ranking"] = _described(orders) | {"n": orders.n}
     if orders.learns:
@@ -261,9 +259,8 @@ def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
 
 def _described(column: Column) -> dict[str, Any]:
     """A column's key and fields; of the columns that it reads the keys."""
-    read = {name for name, value in vars(column).items() if isinstance(value, Column)}
-    own = {name: value for name, value in column.described.items() if name not in {"kind", "version", *read}}
+    own = {name: value for name, value in column.settings.items() if name not in ("kind", "version")}
     return {"key": column.key, **own, **{CALLED[each.kind]: each.key for each in column.reads}}
 
 
-CALLED = {"responses": "pool", "vectors": "embedding", "verdicts": "verdict", "scores": "score"}  # in cells
+CALLED = {kind: stage for stage, kind in STAGES.items()}  # in cells

@@ -78,24 +78,18 @@ def config_of(path: Path, cell: Cell, given: Mapping[str, Any]) -> RunConfig:
             "plugin (docs/a-new-selector.md)"
         )
     options = checked(RunConfig, cell["config"], f"cell {path}", FIELD)
-    unsaid = [words for name, words in _powers(options) if name not in given]
-    if unsaid:
+    files, engine, executor = (options.get(name, "") for name in ("plugin_files", "engine", "executor"))
+    powers = {  # field -> the options that run code of the user's, or reach other machines
+        "plugin_files": " ".join(f"--plugin {file}" for file in files),
+        "engine": f"--engine {engine}" if ":" in engine else "",
+        "executor": f"--executor {executor}" if executor.partition(":")[0] not in ("", "local") else "",
+        "unsafe_exec": "--unsafe-exec" if options.get("unsafe_exec") else "",
+    }
+    if unsaid := [words for name, words in powers.items() if words and name not in given]:
         raise HarnessError(
             f"rerun: cell {path} was made with {' '.join(unsaid)}: give that too, if you trust where the cell is from"
         )
     return RunConfig(**{**options, **given})
-
-
-def _powers(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Field and command line of the options that run code of the user's, or reach other machines."""
-    if files := options.get("plugin_files"):
-        yield "plugin_files", " ".join(f"--plugin {file}" for file in files)
-    if ":" in options.get("engine", ""):
-        yield "engine", f"--engine {options['engine']}"
-    if options.get("executor", "local").partition(":")[0] != "local":
-        yield "executor", f"--executor {options['executor']}"
-    if options.get("unsafe_exec"):
-        yield "unsafe_exec", "--unsafe-exec"
 
 
 def difference(before: Cell, now: Cell) -> str:

@@ -12,14 +12,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from harness.columns.column import Column, Out, Question, Todo
-from harness.columns.part import Part
+from harness.columns.column import Out, Part, Question, Todo
 from harness.columns.responses import Sampled, response_rows
 from harness.columns.store import table
 from harness.columns.verdicts import graded
 from harness.contracts import Task
 from harness.errors import HarnessError
-from harness.records import Problem, Responses, Verdict
+from harness.records import Responses, Verdict
 from harness.results import stopping_times
 from harness.results.cells import made_with
 from harness.system.json_text import digest, storable
@@ -40,11 +39,9 @@ class Sequences(Sampled):
     verb: ClassVar[str] = "until correct"
     noun: ClassVar[str] = "until correct"
     by_rows: ClassVar[bool] = False
-    reports: ClassVar[bool] = True
+    most_tokens: ClassVar[int] = 0  # progress counts problems, whose tokens are not bounded by those of a response
 
     grader: Part
-
-    most_tokens: ClassVar[int] = 0  # progress counts problems, whose tokens are not bounded by those of a response
 
     @property
     def together(self) -> int:  # type: ignore[override]
@@ -55,73 +52,61 @@ class Sequences(Sampled):
         """What the model sees, and what the grader reads."""
         return [question.asked, question.graded]
 
-    def brings(self, other: Column) -> bool:
-        """Nothing."""
-        return False
-
     def rows(self, question: Question, read_from: Sequence[Any]) -> int:
-        """Problems are counted."""
+        """1: problems are counted."""
         return 1
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        """Sample and verify; each problem is kept as soon as it ends."""
+        """Sample and verify; each problem is kept as soon as it ends.
+
+        A sampler that steers lets the engine ask the verifier after every response, since each depends on those before.
+        Others sample independent responses in growing waves, which are cut at the first correct one. A wave samples the
+        rows of the waves before it again (row i is the same in each): at most a third more in all.
+        """
         judges = [Judge(self.grader.built, each) for each in todo]
-        kept: set[Question] = set()
 
         def keep(judge: Judge, responses: Responses) -> None:
-            if judge.question in kept:  # an engine may report a problem twice
+            if judge.is_done:  # an engine may report a problem twice
                 return
-            kept.add(judge.question)
+            judge.is_done = True
             out.keep(judge.todo, judge.rows(responses))
-            out.paid(judge.question).unlink(missing_ok=True)
+            out.paid(judge.todo.question).unlink(missing_ok=True)
             out.report(1)
 
-        (self._one_at_a_time if self.steers else self._by_waves)(judges, out, keep)
-
-    def _ask(self, judges: Sequence[Judge], out: Out, n: int, finish: Finish, **more: Any) -> None:
-        """Sample n responses to each problem (fewer if `until` stops it), and call `finish` with each finished one."""
-        if not getattr(self.engine.built, "served", False):  # a server's requests would wait for the verifier
-            more["done"] = lambda place, responses: finish(judges[place], responses)
-        questions = [judge.question for judge in judges]
-        journals, tokens = self.journals(questions, out), out.tokens
-        sampled = self.engine.built.sample(self.request(questions, n=n, tokens=tokens, journals=journals, **more))
-        for judge, responses in zip(judges, sampled, strict=True):
-            finish(judge, responses)
-
-    def _one_at_a_time(self, judges: Sequence[Judge], out: Out, keep: Finish) -> None:
-        """Let the engine ask the verifier after every response, since each response depends on those before."""
-
-        def until(place: int, text: str, finish: str = "") -> bool:
+        def stops(place: int, text: str, finish: str = "") -> bool:
             return judges[place].verdict(text, finish).status == "correct"
 
-        self._ask(judges, out, self.n, keep, until=until)
-
-    def _by_waves(self, judges: Sequence[Judge], out: Out, keep: Finish) -> None:
-        """Sample independent responses in growing waves, and cut each problem's at its first correct one.
-
-        A wave samples the rows of the waves before it again (row i is the same in each): at most a third more in all.
-        """
-        going, size = list(judges), FIRST
-        while going:
+        if self.steers:
+            self._ask(judges, out, self.n, keep, until=stops)
+            return
+        size = FIRST
+        while going := [judge for judge in judges if not judge.is_done]:
             size = min(size, self.n)
-            ended: set[Question] = set()
 
-            def finish(judge: Judge, responses: Responses, size: int = size, ended: set[Question] = ended) -> None:
+            def finish(judge: Judge, responses: Responses, size: int = size) -> None:
                 if responses.missing:
                     raise HarnessError(
-                        f"problem {judge.question.problem.id!r}: {len(responses.missing)} responses are missing, and "
+                        f"problem {judge.todo.problem.id!r}: {len(responses.missing)} responses are missing, and "
                         "without them the first correct one is unknown: run the same command again; finished problems "
                         "are kept"
                     )
                 each = enumerate(zip(responses.texts, responses.finish, strict=True))
                 stop = next((i for i, one in each if judge.verdict(*one).status == "correct"), None)
                 if stop is not None or size == self.n:
-                    ended.add(judge.question)
                     keep(judge, responses.first(size if stop is None else stop + 1))
 
             self._ask(going, out, size, finish)
-            going = [judge for judge in going if judge.question not in ended]
             size *= MORE
+
+    def _ask(self, judges: Sequence[Judge], out: Out, n: int, finish: Finish, **more: Any) -> None:
+        """Sample n responses to each problem (fewer if `until` stops it), and call `finish` with each finished one."""
+        if not getattr(self.engine.built, "served", False):  # a server's requests would wait for the verifier
+            more["done"] = lambda place, responses: finish(judges[place], responses)
+        questions = [judge.todo.question for judge in judges]
+        journals, tokens = self.journals(questions, out), out.tokens
+        sampled = self.engine.built.sample(self.request(questions, n=n, tokens=tokens, journals=journals, **more))
+        for judge, responses in zip(judges, sampled, strict=True):
+            finish(judge, responses)
 
 
 @dataclass(eq=False)
@@ -130,18 +115,14 @@ class Judge:
 
     task: Task
     todo: Todo
+    is_done: bool = False
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
-
-    @property
-    def question(self) -> Question:
-        """The problem."""
-        return self.todo.question
 
     def verdict(self, text: str, finish: str) -> Verdict:
         """Grade a text in the form that the store keeps, as a later run will. `finish`: "" if not known."""
         response = storable(text), finish
         if response not in self.verdicts:
-            [self.verdicts[response]], _ = graded(self.task, self.question.problem, [response[0]], [finish])
+            [self.verdicts[response]], _ = graded(self.task, self.todo.problem, [response[0]], [finish])
         return self.verdicts[response]
 
     def rows(self, responses: Responses) -> pa.Table:
@@ -149,8 +130,8 @@ class Judge:
         verdicts = [self.verdict(*each) for each in zip(responses.texts, responses.finish, strict=True)]
         made = response_rows(responses)
         columns = {name: made[name] for name in made.column_names}
-        columns |= {"status": [verdict.status for verdict in verdicts]}
-        columns |= {"reason": [storable(verdict.reason) for verdict in verdicts]}
+        columns["status"] = [verdict.status for verdict in verdicts]
+        columns["reason"] = [storable(verdict.reason) for verdict in verdicts]
         return table(columns, {"conditions": dict(self.task.conditions())})
 
 
@@ -158,15 +139,14 @@ Finish = Callable[[Judge, Responses], None]
 
 
 def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
-    """The plan of a run; HarnessError, in one line, if the config cannot be carried out."""
+    """The plan of a run, and its column."""
     plan = make_plan(config, progress)
     assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
-    assert plan.context.task is not None
+    assert plan.part_of_task is not None
     pool = plan.responses
-    made = Sequences(
-        pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed, plan.context.task, stop=pool.stop
-    )
-    charge(plan.context, made)
+    settings = pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed
+    made = Sequences(*settings, plan.part_of_task, stop=pool.stop)
+    charge(plan, made)
     return replace(plan, responses=made, vectors=None), made
 
 
@@ -195,12 +175,16 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 def _kept(plan: Plan, sequences: Sequences) -> stopping_times.Record:
     """The run's record, from its files; written to the store too."""
-    described = sequences.described
-    inputs = {name: value for name, value in described.items() if name not in ("kind", "version", "grader", "task")}
-    inputs |= {
-        "task": {"name": sequences.task, "revision": plan.task.revision},
-        "prompt": digest(list(plan.questions[0].chat)),
-    }
+    hidden = ("kind", "version", "grader", "task")
+    inputs = {name: value for name, value in sequences.settings.items() if name not in hidden}
+    inputs["task"] = {"name": sequences.task, "revision": plan.task.revision}
+    inputs["prompt"] = digest(list(plan.questions[0].chat))
+    problems = []
+    for question in plan.questions:
+        rows = plan.store.rows(sequences, question)
+        status, lengths = rows["status"].to_pylist(), rows["length"].to_pylist()
+        entry = {"id": storable(question.problem.id), "time": len(status), "solved": status[-1] == "correct"}
+        problems.append({**entry, "tokens": int(sum(lengths)), "errors": status.count("error")})
     record: stopping_times.Record = {
         "kind": stopping_times.KIND,
         "schema": stopping_times.SCHEMA,
@@ -208,18 +192,7 @@ def _kept(plan: Plan, sequences: Sequences) -> stopping_times.Record:
         "budget": sequences.n,
         "inputs": {**inputs, "until": "correct", "verified": sequences.grader.described},
         **made_with(()),
-        "problems": [_entry(question.problem, plan.store.rows(sequences, question)) for question in plan.questions],
+        "problems": problems,
     }
     stopping_times.write(plan.store.root, record)
     return record
-
-
-def _entry(problem: Problem, rows: pa.Table) -> dict[str, Any]:
-    status = rows["status"].to_pylist()
-    return {
-        "id": storable(problem.id),
-        "time": len(status),
-        "solved": status[-1] == "correct",
-        "tokens": int(sum(rows["length"].to_pylist())),
-        "errors": status.count("error"),
-    }

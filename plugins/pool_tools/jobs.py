@@ -16,7 +16,6 @@ from harness.columns.responses import responses_of
 from harness.columns.store import about
 from harness.columns.stored import StoredPool, StoredResponses, stored_pool
 from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes
-from harness.contracts import Task
 from harness.errors import HarnessError, did_you_mean
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_context, make_plan
@@ -304,13 +303,12 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
     if not name:
         raise HarnessError(f"pool {pool.key}: brought its own verdicts, and no --task says how to grade it")
     context = make_context(replace(config, task=name, pool=None, ids=None), progress)
-    assert context.task is not None
-    task: Task = context.task.built
+    assert context.part_of_task is not None
     by_id: dict[str, Problem] = {}
     fault = None  # why a split cannot be read here
-    for split in [config.split] if config.split else task.splits:
+    for split in [config.split] if config.split else context.task.splits:
         try:
-            by_id |= {problem.id: problem for problem in task.problems(split)}
+            by_id |= {problem.id: problem for problem in context.task.problems(split)}
         except HarnessError as failure:
             fault = fault or failure
     questions = []
@@ -323,6 +321,8 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
         raise HarnessError(f"{fault}; of a --data file say the --split") from fault
     if not questions:
         raise HarnessError(f"pool {pool.key}: none of its problems is task {name!r}'s: say --task")
-    responses = StoredResponses(pool.folder)
-    verdicts = Verdicts(context.task, responses)
-    return Plan(context, task, questions, responses, verdicts, None, {}, {})
+    at = pool.column("responses")
+    assert at is not None
+    responses = StoredResponses(at)
+    verdicts = Verdicts(context.part_of_task, responses)
+    return Plan(**vars(context), questions=questions, responses=responses, verdicts=verdicts)

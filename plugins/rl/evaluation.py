@@ -245,7 +245,7 @@ def _add_likelihoods(
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
     run, first_plan = evaluated[0][0].run, evaluated[0][1]
-    engine: Engine = first_plan.context.part("engine", request.engine, model=run.model).built
+    engine: Engine = first_plan.part("engine", request.engine, model=run.model).built
     if not hasattr(engine, "score"):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return

@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.columns.column import Column, Out, Question, Todo
+from harness.columns.column import Column, Out, Part, Question, Todo
 from harness.columns.orders import Orders
-from harness.columns.part import Part
 from harness.columns.responses import Imported, response_rows
 from harness.columns.store import Rows, Store
 from harness.columns.vectors import OwnVectors

@@ -185,8 +185,6 @@ def test_a_full_disk_is_one_line_and_loses_nothing(harness, tmp_path):
     [
         ("store.json", b'{"format": 3}', "has another format ({'format': 3}): choose another --store"),
         ("store.json", b"\xff{", "store.json"),
-        ("pool/a.parquet", b"", "an older version made it: choose another --store"),
-        ("ranking/a.json", b"", "an older version made it: choose another --store"),
     ],
 )
 def test_a_store_of_another_format_is_one_line_and_stays_as_it_is(toy, tmp_path, name, content, words):

@@ -73,7 +73,7 @@ def test_a_star_leaves_out_what_cannot_run_here_unless_it_is_named_too(toy, toy_
 
 
 def test_runs_that_share_a_pool_cost_its_sampling_once(toy_config, grid_points, monkeypatch):
-    costs = Costs([], Outlook(10.0), 0, 0, is_work=True)
+    costs = Costs("", Outlook(10.0), is_work=True)
     monkeypatch.setattr(grid, "preflight", lambda plan: costs)
     axes = ("embedder=hidden-mean+letters", "sampler=vanilla+low-temp", "sampler=vanilla", "embedder=x+letters")
     outlooks = [grid._outlook(grid_points(toy_config(selectors=("spread",), grid=axis))) for axis in axes]

@@ -186,7 +186,7 @@ def test_a_selector_that_cannot_go_on_is_given_the_rest_with_all_its_columns(wri
 @pytest.fixture
 def wrong_lines(tmp_path, monkeypatch):
     """Of rows (options, part of the line), those that are not refused with it, and with what they are refused."""
-    monkeypatch.setattr("harness.columns.part.load_registry", cache(load_registry))
+    monkeypatch.setattr("harness.columns.column.load_registry", cache(load_registry))
 
     def call(rows, **fixed):
         given = {"selector": "repexp", "k": 2} | fixed

@@ -38,7 +38,7 @@ def test_of_a_larger_pool_the_first_responses_are_seen_and_centred_over_them(toy
     for stored in stored_problems(tmp_path / "runs", cell).values():
         pool = stored.pool(cell, 9)
         assert [len(pool.texts), len(pool.answers), len(pool.logprobs), len(pool.lengths)] == [9] * 4
-        assert np.abs(pool.embeddings.mean(axis=0)).max() < 1e-6 < np.abs(stored.vectors(cell, 9).mean(axis=0)).max()
+        assert np.abs(pool.embeddings.mean(axis=0)).max() < 1e-6
         assert pool.answers == tuple(text.split()[-1] for text in pool.texts)
 
 
