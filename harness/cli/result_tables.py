@@ -186,7 +186,7 @@ def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:
-    """Print for each stage how many shards exist, and how many a run would make."""
+    """Print for each stage how many problems are there, and how many a run would make."""
     headings = [Heading("stage"), Heading("exist", right=True), Heading("to make", right=True), Heading("key", kept=1)]
     texts = [
         (row["stage"], "?" if row["there"] is None else str(row["there"]), str(row["to_make"]), row["key"] or "?")

@@ -130,13 +130,18 @@ class Todo:
 DEPENDS = {"responses": "asked", "vectors": "asked", "scores": "asked"}
 DEPENDS |= {"verdicts": "graded", "audits": "graded", "chance": "graded"}
 
+# What a kind of column is made from, in the order in which the names of its files hash it.
+READS: dict[str, tuple[str, ...]] = dict.fromkeys(("vectors", "scores", "verdicts", "audits", "chance"), ("responses",))
+READS |= {"orders": ("responses", "verdicts", "vectors", "scores"), "choices": ("responses", "verdicts", "scores")}
+
 
 @dataclass(frozen=True)
 class Column:
     """One column of a pool: what one component makes of each problem's rows, from other columns, under settings.
 
-    The fields are components (`Part`), the columns that are read (one of a kind), and settings. Their hash is the key;
-    a field with `compare=False` is in neither key nor equality, as the path of a file whose hash is another field.
+    The fields are components (`Part`), the columns that are read (one of a kind), and settings. The hash of components
+    and settings is the key; what is read is in the names of files. A field with `compare=False` is in neither key nor
+    equality, as the path of a file whose hash is another field.
 
     kind       responses, vectors, scores, verdicts, orders, ...: a class each, or several, one for another
     verb       what making it is called in progress lines
@@ -145,6 +150,7 @@ class Column:
     is_costly  a damaged file is not made again unasked, and a finished one waits for the disk
     by_rows    progress counts responses, not problems
     reports    `make` calls `out.report` itself, where it works in this process
+    uses_model  it loads a model: an executor keeps that process, or gives it a GPU
     here       no other process can make it
     together   how many problems it makes best in one call
     most_tokens  the most tokens of one of its rows, by which the time left is estimated; 0: it makes none
@@ -172,7 +178,8 @@ class Column:
     @cached_property
     def reads(self) -> list[Column]:
         """The columns that it is made from."""
-        return [value for value in self._values.values() if isinstance(value, Column)]
+        read = {value.kind: value for value in self._values.values() if isinstance(value, Column)}
+        return [read[kind] for kind in READS.get(self.kind, tuple(read)) if kind in read]
 
     @property
     def pool(self) -> Column:

@@ -23,14 +23,11 @@ from harness.records import Pool, Problem, Responses
 from harness.system.json_text import digest, readable, storable
 from harness.system.json_text import read as read_json
 
-from .column import DEPENDS, Column, Question
+from .column import DEPENDS, READS, Column, Question
 from .orders import one_thread, pool_of, ranking_rng, waiting_named
 from .responses import responses_of
 from .store import Memo, Store, about, read, sum_of
 
-# What the files of a kind were made from, in this order.
-READS: dict[str, tuple[str, ...]] = dict.fromkeys(("vectors", "scores", "verdicts", "audits", "chance"), ("responses",))
-READS |= {"orders": ("responses", "verdicts", "vectors", "scores"), "choices": ("responses", "verdicts", "scores")}
 STAGES = {"pool": "responses", "embedding": "vectors", "score": "scores", "verdict": "verdicts", "ranking": "orders"}
 
 

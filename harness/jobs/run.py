@@ -120,10 +120,9 @@ def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = N
     except Lacking as failure:
         return price.unplanned_rows(make_context(config, progress), failure)
     progress.say(price.preflight(plan).line)
-    wanted = [plan.vectors, plan.scores, plan.verdicts, *plan.orders.values()]
     shown = set() if shown is None else shown
-    rows = preview([column for column in wanted if column], plan.questions, plan.store, shown)
-    names = ["sample", "embed", "score", "verify", *(f"rank {spec}" for spec in plan.orders)]
+    rows = preview([*plan.common, *plan.orders.values()], plan.questions, plan.store, shown)
+    names = ["sample", "embed", "score", "verify", "audit", "chance", *(f"rank {spec}" for spec in plan.orders)]
     return sorted(
         [{**row, "stage": "sample" if row["stage"] == "import" else row["stage"]} for row in rows],
         key=lambda row: names.index(row["stage"]),

@@ -119,7 +119,7 @@ class Loop:
     """The searches of all problems, and their journal.
 
     asked  the picks that were given out and have no outcome yet, in order
-    row    how many errors are the last outcomes, with no other outcome between them
+    failing  how many errors are the last outcomes, with no other outcome between them
     """
 
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
@@ -127,14 +127,14 @@ class Loop:
         searches = [Search(config, opened, each, place) for place, each in enumerate(opened.candidates)]
         self.searches = {search.id: search for search in searches}
         self.asked: list[Pick] = []
-        self.row = 0
+        self.failing = 0
         for entry in journal.entries:
             if isinstance(entry, Check):
                 self._note(entry)
             else:
                 self.asked += entry
         if config.retry_errors:  # the lines of errors stay in the file
-            self.row = 0
+            self.failing = 0
             for search in searches:
                 errors = [check for check in search.checked if check.outcome == "error"]
                 search.failed += errors
@@ -180,7 +180,7 @@ class Loop:
             search.failed.append(before)
             del search.taken[check.index]
         search.taken[check.index] = check
-        self.row = self.row + 1 if check.outcome == "error" else 0
+        self.failing = self.failing + 1 if check.outcome == "error" else 0
         self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
 
 
@@ -272,9 +272,9 @@ def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Che
 
 def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
     """HarnessError if the last outcomes were all errors, and at a value without --threshold or --top."""
-    if loop.row >= SUSPICIOUS:
+    if loop.failing >= SUSPICIOUS:
         raise HarnessError(
-            f"verify: {loop.row} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
+            f"verify: {loop.failing} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
             "verifier, then --retry-errors checks them again"
         )
     for check in ended:
