@@ -61,7 +61,7 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     with _one_call:
         try:
             if _pool is None:
-                _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin)
+                _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin, (os.getcwd(),))
                 _worker = psutil.Process(_pool.submit(os.getpid).result(START_S))
                 _pool.submit(_outcome, pickle.dumps((callable, function))).result(START_S)
             fault, result = _pool.submit(_outcome, pickle.dumps((function, argument))).result(seconds)
@@ -75,7 +75,8 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     return result  # type: ignore[no-any-return]
 
 
-def _begin() -> None:
+def _begin(folder: str) -> None:
+    os.chdir(folder)  # the fork server may have been started elsewhere
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its owner kills it
     end_with_owner()
 

@@ -166,6 +166,7 @@ def short(value: Any, most: int = 40) -> str:
 
 
 _kept: TextIO | None = None  # the stdout that `reserved` keeps for `write`
+_was_reserved = False
 
 
 @contextmanager
@@ -174,13 +175,13 @@ def reserved() -> Iterator[None]:
 
     This holds for `sys.stdout` and for file descriptor 1, also that of child processes.
     """
-    global _kept
+    global _kept, _was_reserved
     out, before, outer = sys.stdout, os.dup(1), _kept
     out.flush()
     sys.stderr.flush()
     _kept = os.fdopen(os.dup(1), "w", encoding=out.encoding, errors=out.errors) if _is_real(out) else out
     os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    sys.stdout, _was_reserved = sys.stderr, True
     try:
         yield
     finally:
@@ -208,8 +209,8 @@ def write(text: str) -> None:
 
 
 def end() -> None:
-    """Send what is printed from now on to stderr until the process ends: plugins may print at exit too."""
-    if _is_real(sys.stdout):
+    """After `--json`, send what is printed from now on to stderr: plugins may print at exit too."""
+    if _was_reserved and _is_real(sys.stdout):
         with suppress(OSError):
             sys.stdout.flush()
         os.dup2(2, 1)

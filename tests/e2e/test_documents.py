@@ -283,7 +283,7 @@ def test_the_page_of_studies_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(code_blocks("docs/studies.md", "toml")[0])
     lines = [line for block in code_blocks("docs/studies.md", "sh") for line in block.splitlines()]
-    assert len(lines) == 7
+    assert len(lines) == 6
     for line in lines:
         cell = min((path.stem for path in tmp_path.glob("runs/cells/*.json")), default="")
         outcome = harness(*[cell if word == "CELL" else word for word in shlex.split(line)[1:]])

@@ -98,7 +98,7 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
 def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(harness, evaluated, monkeypatch):
     request, _ = evaluated
     plugins = [word for file in request.plugin_files for word in ("--plugin", file)]
-    monkeypatch.setattr(rl_eval, "sampling_outlook", lambda plan, problems: Outlook(25 * 60 * len(problems)))
+    monkeypatch.setattr(rl_eval, "sampling", lambda plan, problems, count: Outlook(25 * 60 * len(problems)))
     done = harness("rl", "eval", *request.folders, "--limit", 2, "--seed", 9, "--store", request.store, *plugins)
     assert done.code == 2, done.err
     assert "error: rl eval: not begun, since it takes up to about 2:30:00" in done.err  # of 2 problems, 3 models
