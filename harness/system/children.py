@@ -61,10 +61,10 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     with _one_call:
         try:
             if _pool is None:
-                _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin, (os.getcwd(),))
+                _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin)
                 _worker = psutil.Process(_pool.submit(os.getpid).result(START_S))
-                _pool.submit(_outcome, pickle.dumps((callable, function))).result(START_S)
-            fault, result = _pool.submit(_outcome, pickle.dumps((function, argument))).result(seconds)
+                _pool.submit(_outcome, os.getcwd(), pickle.dumps((callable, function))).result(START_S)
+            fault, result = _pool.submit(_outcome, os.getcwd(), pickle.dumps((function, argument))).result(seconds)
         except BaseException as failure:  # after an interrupt, too, its answer must not be taken for a later one's
             end_limited()
             if isinstance(failure, BrokenProcessPool):
@@ -75,14 +75,14 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
     return result  # type: ignore[no-any-return]
 
 
-def _begin(folder: str) -> None:
-    os.chdir(folder)  # the fork server may have been started elsewhere
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its owner kills it
     end_with_owner()
 
 
-def _outcome(call: bytes) -> tuple[str, Any]:
+def _outcome(folder: str, call: bytes) -> tuple[str, Any]:
     try:
+        os.chdir(folder)  # the process may have been started elsewhere
         function, argument = pickle.loads(call)
         return "", function(argument)
     except Exception as failure:
