@@ -97,7 +97,8 @@ def preflight(plan: Plan) -> Costs:
         parts.append((clause, "sampling", sampling(plan, missing, sum(lacking))))
     if counts := _lacking(plan, plan.verdicts):
         seconds = None
-        if isinstance(plan.task, Measured) and isinstance(plan.verdicts, Verdicts):
+        is_much = sum(counts.values()) >= WORTH * PROBED  # the task's estimate may load its model
+        if is_much and isinstance(plan.task, Measured) and isinstance(plan.verdicts, Verdicts):
             seconds = plan.task.seconds([(question.problem, count) for question, count in counts.items()])
         parts.append((f"{sum(counts.values()):,} responses to grade", "verifying", Outlook(seconds or 0)))
     outlook, count = encoding(plan)

@@ -1,4 +1,4 @@
-"""What a user gives beside responses: vectors of one's own, and the indices of responses that were verified before.
+"""What a user gives beside responses: vectors, and the indices of responses that were verified before.
 
 Vectors are one (n, d) array per problem id, each checked before it is used:
 
@@ -9,7 +9,7 @@ Vectors are one (n, d) array per problem id, each checked before it is used:
                          whole table is in memory.
 
 numpy, safetensors and pyarrow read the files, and nothing is unpickled. Here stands what they leave to their caller: a
-bound on the memory of an array, and one line for whatever is wrong.
+bound on the memory of an array, and one line for each fault.
 """
 
 from __future__ import annotations
