@@ -135,8 +135,8 @@ def graded(
     distinct = list(dict.fromkeys(every))
     answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
     # A response without a key stands for itself, and is kept in no memo.
-    found = {each: _or_none("verdict_key", task, problem, each, answers[each]) for each in distinct}
-    keys: dict[Ended, Any] = {each: each if key is None else key for each, key in found.items()}
+    verdict_keys = {each: _or_none("verdict_key", task, problem, each, answers[each]) for each in distinct}
+    keys: dict[Ended, Any] = {each: each if key is None else key for each, key in verdict_keys.items()}
     first = {key: each for each, key in reversed(keys.items())}
     verdicts: dict[Any, Verdict] = {}
 

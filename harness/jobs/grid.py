@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,13 +32,11 @@ AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
 ALL = "*"
 
 
-def run(
-    config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
-) -> tuple[list[Row], dict[str, str]]:
+def run(config: RunConfig, progress: Progress) -> tuple[list[Row], dict[str, str]]:
     """Run the config's grid; return all rows, and one line for each run or selector that failed (it has no row).
 
     The lines stand under the run's name, or the run's name and the selector. A selector that is left out because only
-    `*` names it has no such line. `scored(row)` is called with each row as it is made.
+    `*` names it has no such line.
     """
     rows: list[Row] = []
     failures: dict[str, str] = {}
@@ -48,7 +46,7 @@ def run(
     require_consent("run", outlook, progress, SHORTER)
     for point in runs:
         try:
-            made, failed = jobs.run(point.config, progress, scored, point.embedders)
+            made, failed = jobs.run(point.config, progress, point.embedders)
         except NotBegun:
             raise
         except HarnessError as failure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -31,16 +31,11 @@ from .options import RunConfig, recorded
 from .plan import Plan, make_context, make_plan
 
 
-def run(
-    config: RunConfig,
-    progress: Progress,
-    scored: Callable[[Row], None] = lambda row: None,
-    embedders: Sequence[str] = (),
-) -> tuple[list[Row], dict[str, str]]:
+def run(config: RunConfig, progress: Progress, embedders: Sequence[str] = ()) -> tuple[list[Row], dict[str, str]]:
     """Run the config. Return a row for each selector that did not fail, in the config's order, and the failures.
 
-    The failures are selector -> one line. `scored(row)` is called with each row as it is made. `embedders` are those of
-    later runs with the same pool: hidden states that they read come from this sampling pass.
+    The failures are selector -> one line. `embedders` are those of later runs with the same pool: hidden states that
+    they read come from this sampling pass.
     """
     context = make_context(config, progress)
     price.ask_before_fetching(context)
@@ -70,7 +65,6 @@ def run(
                     cells.write(plan.store.root / "cells", cell)
             else:
                 rows.append(row)
-                scored(row)
     return rows, failures
 
 
