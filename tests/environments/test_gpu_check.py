@@ -16,7 +16,7 @@ from support.environments import environment_python
 from support.processes import harness_command, run_to_end
 
 from harness.errors import Lacking
-from harness_plugins.engines.vllm.environment import VARIABLE
+from harness_plugins.engines.vllm.settings import VARIABLE
 from harness_plugins.gpu_check.checklist import CHECKS
 from harness_plugins.models import smollm2
 

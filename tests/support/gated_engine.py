@@ -15,7 +15,7 @@ from harness_file_toy import Parrot
 from harness import HarnessError, hookimpl
 from harness.system import progress
 from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.engines.vllm.environment import Environment
+from harness_plugins.engines.vllm.settings import Environment
 
 MARKS = Path(__file__).parent
 LIMIT_S = 300.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,16 +24,24 @@ from harness_plugins.models.checkpoint import Checkpoint
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
 from ..on_checkpoint import OnCheckpoint, require_known
-from .child.harness_vllm.wire import Arrays, packed, unpacked
+from .child.harness_vllm.protocol import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
-from .environment import Environment, environment, find_python, gpus_in_sight
-from .requests import EarlyReport, finished_prompts, seed_base
-from .settings import lora, sampler_parameters, settings, variables
+from .settings import (
+    Environment,
+    environment,
+    find_python,
+    gpus_in_sight,
+    lora,
+    sampler_parameters,
+    settings,
+    variables,
+)
 
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 SEQUENCES = {"cpu": 64, "cuda": 256}
 CPU_CONTEXT = 4096  # vLLM allocates memory for all of it at the start
 CALL = 8  # rows of one call, in multiples of the sequences that run at once
+SEEDS = 2**62
 FAILURES = 4  # deaths of the child in a row, with no row finished in between
 
 log = logging.getLogger("harness.vllm")
@@ -394,3 +402,51 @@ class Vllm(OnCheckpoint):
                 f"it uses {self.tensor_parallel} of {gpus} GPUs: --executor ray runs it on each, "
                 f"vllm:tensor_parallel={gpus} splits one model over all"
             )
+
+
+def seed_base(seed: int) -> int:
+    """Return the seed of a problem's first row, computed from the problem's seed.
+
+    torch uses its low 32 bits on a CPU, all 64 bits on a GPU.
+    """
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % SEEDS
+
+
+class EarlyReport:
+    """Reports what the child counts while requests run, and rows that it counted early not again with their request."""
+
+    def __init__(self, request: SampleRequest) -> None:
+        self.request, self.early = request, 0
+        request.tokens(0)
+
+    def is_count(self, head: Mapping[str, Any]) -> bool:
+        """Report a message of the child with counts; False for any other message."""
+        if "tokens" in head:
+            self.request.tokens(head["tokens"])
+            self.request.report(head["rows"])
+            self.early += head["rows"]
+        return "tokens" in head
+
+    def finished(self, rows: int) -> None:
+        """Report the rows of a finished request, less those that were counted early; 0 rows take these back."""
+        self.request.report(rows - self.early)
+        self.early = 0
+
+
+def finished_prompts(
+    answers: Iterable[tuple[int, Arrays]], requests: Sequence[Mapping[str, int]]
+) -> Iterator[tuple[int, list[Arrays]]]:
+    """Yield (a prompt's index, its requests' columns in the order of rows) as soon as all its requests are answered.
+
+    answers    indices in `requests` with their columns, in any order
+    requests   "prompt" is the index of the prompt
+    """
+    places: dict[int, list[int]] = {}
+    for at, request in enumerate(requests):
+        places.setdefault(request["prompt"], []).append(at)
+    columns: dict[int, Arrays] = {}
+    for at, answer in answers:
+        columns[at] = answer
+        prompt = requests[at]["prompt"]
+        if all(place in columns for place in places[prompt]):
+            yield prompt, [columns.pop(place) for place in places[prompt]]

@@ -7,7 +7,7 @@ import pytest
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm.environment import VARIABLE
+from harness_plugins.engines.vllm.settings import VARIABLE
 from harness_plugins.gpu_check import sampling_checks
 from harness_plugins.gpu_check.record import Setting, Skipped
 from harness_plugins.gpu_check.sampling_checks import KINDS, PROMPTS, TOLERANCE, keep

@@ -10,8 +10,8 @@ import sys
 import traceback
 from typing import Any
 
+from .protocol import Arrays, receive, send, unpacked
 from .sampling import Refused, Row
-from .wire import Arrays, receive, send, unpacked
 
 _PR_SET_PDEATHSIG = 1
 
@@ -48,11 +48,10 @@ def _end_with_parent() -> None:
 
 
 def _loaded(head: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from . import contract
-    from .loading import load
+    from .loading import installed, load
 
     served, fault = load(head)
-    version = " ".join(contract.installed())
+    version = " ".join(installed())
     return served, {"ready": True, "fault": fault, "vllm": version, "runner": served.runner}
 
 

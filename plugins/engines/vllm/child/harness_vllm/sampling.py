@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import names
-from .counting import Counts
+from .protocol import Arrays, packed, read_name, written_name
 from .scheduler import WANTS_LAST
-from .wire import Arrays, packed
 
+EVERY_S = 1.0  # how often tokens and ended rows are reported
 IN_FLIGHT = 3  # rows sent to vLLM, in multiples of the sequences that run at once; the others wait inside vLLM
 SELF_TEST_TOKENS = 6
 LOGPROB = 6  # the tolerance of a log-probability in nats, in multiples of that of states
@@ -229,7 +229,7 @@ class SamplingRunner:
         from vllm.sampling_params import RequestOutputKind
 
         number = next(self.numbers)
-        name = f"s{number}" if sampled is None else names.written(sampled, prompt, number)
+        name = f"s{number}" if sampled is None else written_name(sampled, prompt, number)
         params = params.clone()
         params.output_kind = RequestOutputKind.FINAL_ONLY
         (rendered,) = self.engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=tokens)])
@@ -292,3 +292,40 @@ class SamplingRunner:
 def _difference(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
     """Return the largest difference, relative to the largest expected entry; NaN if any entry is."""
     return float(np.abs(actual - expected).max() / max(float(np.abs(expected).max()), 1e-30))
+
+
+class Counts:
+    """Counts what a vLLM engine's core puts out of sampled responses; nothing where this vLLM has another form.
+
+    report   called with the tokens and the ended rows since the last time
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self.tokens = self.rows = 0
+        self.due = 0.0
+        self.report: Callable[[int, int], None] = lambda tokens, rows: None
+        core: Any = getattr(engine, "engine_core", None)
+        get_output: Any = getattr(core, "get_output", None)
+        if get_output is None:
+            return
+
+        def counted() -> Any:
+            outputs = get_output()
+            for each in getattr(outputs, "outputs", ()):
+                self._count(each)
+            return outputs
+
+        core.get_output = counted
+
+    def _count(self, output: Any) -> None:
+        name = read_name(str(getattr(output, "request_id", "")))
+        if name is not None and name.sampled:
+            self.tokens += len(getattr(output, "new_token_ids", ()))
+            self.rows += getattr(output, "finish_reason", None) is not None
+
+    def look(self) -> None:
+        """Report what is new if a second has passed since the last time."""
+        if (self.tokens or self.rows) and time.monotonic() >= self.due:
+            self.report(self.tokens, self.rows)
+            self.tokens = self.rows = 0
+            self.due = time.monotonic() + EVERY_S

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from .names import Name, read
+from .protocol import Name, read_name
 
 FIRST_SLOTS = 256
 BROKEN = -1  # instead of a count: positions were skipped, and the states must be computed again
@@ -182,7 +182,7 @@ class Sums:
         slot = self.slots.get(name)
         if slot is not None:
             return slot
-        parts = read(name)
+        parts = read_name(name)
         if parts is None:
             return None
         if not self.free:

@@ -20,7 +20,7 @@ print("pids", os.getpid(), grandchild.pid, flush=True)
 """
 ANSWERS = """
 import numpy as np
-from harness_vllm.wire import receive, send
+from harness_vllm.protocol import receive, send
 link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 link.connect(sys.argv[-1])
 send(link, {"pid": os.getpid()})

@@ -3,9 +3,9 @@
 import pytest
 from support.refusals import refusal_of
 
-from harness_plugins.engines.vllm import environment as environments
-from harness_plugins.engines.vllm.environment import Environment
-from harness_plugins.engines.vllm.failures import KILLED, reason
+from harness_plugins.engines.vllm import settings as environments
+from harness_plugins.engines.vllm.child_process import KILLED, reason
+from harness_plugins.engines.vllm.settings import Environment
 
 RAISED = "RuntimeError: Engine core initialization failed. See root cause above."
 QUANTIZED = "this vLLM does not read the model's quantized weights here: "

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from harness_plugins.engines.vllm.child.harness_vllm import counting
-from harness_plugins.engines.vllm.child.harness_vllm.counting import Counts
+from harness_plugins.engines.vllm.child.harness_vllm import sampling as counting
+from harness_plugins.engines.vllm.child.harness_vllm.sampling import Counts
 
 
 def output(name, tokens, finish=None):

@@ -1,21 +1,28 @@
-"""Messages between the harness and its child, over a socket: a head in JSON, and arrays as safetensors.
+"""What passes between the harness, its child and vLLM's processes: messages, and the names of requests.
 
-Nothing is pickled, so that no text of a response can run code.
+A message over the socket is a head in JSON, and arrays as safetensors. Nothing is pickled, so that no text of a
+response can run code.
+
+A request's name says what it is to the extensions in vLLM's processes. `d31x7`: request 7, sampled after a prompt of 31
+tokens. `g31x7`: a given response after a prompt of 31 tokens. vLLM adds `{child}_` in front and `-{random}` at the end.
+Requests with other names are ignored.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from safetensors.numpy import load, save
 
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 SIZES = struct.Struct(">QQ")
+NAME = re.compile(r"^(?:(\d+)_)?([dg])(\d+)x(\d+)(?:-[^_]*)?$")
 
 
 def send(link: socket.socket, head: Mapping[str, Any], arrays: Arrays | None = None) -> None:
@@ -62,3 +69,26 @@ def unpacked(name: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[list
     ends = np.cumsum(arrays[f"{name}_lengths"])
     flat = arrays[name].tolist()
     return [flat[end - length : end] for end, length in zip(ends, arrays[f"{name}_lengths"], strict=True)]
+
+
+class Name(NamedTuple):
+    """Parts of a request's name: which of n children, whether it is sampled, tokens of its prompt, its number."""
+
+    child: int
+    sampled: bool
+    prompt: int
+    number: int
+
+
+def written_name(sampled: bool, prompt: int, number: int) -> str:
+    """Return the name for a request; `prompt`: the number of its prompt's tokens."""
+    return f"{'d' if sampled else 'g'}{prompt}x{number}"
+
+
+def read_name(name: str) -> Name | None:
+    """Return the parts of a name as vLLM has it; None if the name has another form."""
+    match = NAME.match(name)
+    if match is None:
+        return None
+    child, kind, prompt, number = match.groups()
+    return Name(int(child or 0), kind == "d", int(prompt), int(number))
