@@ -231,8 +231,10 @@ class Checkpoint:
             for text, finish in zip(responses.texts, responses.finish, strict=True)
         ]
 
-    def text(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    def text(self, ids: Sequence[int], stop: Sequence[str] = ()) -> str:
+        """Return the text of tokens, which ends before the first of the stop strings in it."""
+        text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
 def final_decoder(model: Any, name: str) -> torch.nn.Module:

@@ -124,6 +124,23 @@ def test_states_and_log_probabilities_are_those_of_transformers(name, engine, he
         assert not any(set(ids[:-1]) & set(here._checkpoint.eos) for ids in responses.token_ids)
 
 
+def test_a_text_ends_before_a_stop_string_and_its_tokens_with_the_one_that_completes_it(engine, here):
+    request = SampleRequest(CHATS, n=32, sampler=Sampler(), max_tokens=40, seeds=[3, 4], states=KINDS)
+    text = here._checkpoint.text
+    for chat, free, cut in zip(
+        CHATS, engine.sample(request), engine.sample(replace(request, stop=[") *"])), strict=True
+    ):
+        assert_states_of(here, chat, cut)
+        assert {")" in each for each in cut.texts} == {True, False}
+        for row, ids in enumerate(cut.token_ids):
+            assert list(ids) == list(free.token_ids[row])[: len(ids)]
+            stopped = ") *" in text(ids)
+            assert cut.texts[row] == text(ids).partition(") *")[0]
+            assert ") *" not in text(ids[:-1])
+            assert stopped or len(ids) == len(free.token_ids[row])
+            assert not stopped or cut.finish[row] == "stop"
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
     n = 1500

@@ -398,16 +398,10 @@ def _generate(
             cache.batch_select_indices(unfinished)
 
 
-def text_of(part: Checkpoint, row: Row, request: SampleRequest) -> str:
-    """Return a row's text, which ends before the first of the request's stop strings."""
-    text = part.text(row.ids)
-    return text[: min((text.find(each) for each in request.stop if each in text), default=len(text))]
-
-
 def as_responses(part: Checkpoint, rows: Sequence[Row], request: SampleRequest) -> Responses:
     """Return a prompt's rows as its responses."""
     return Responses(
-        texts=[text_of(part, row, request) for row in rows],
+        texts=[part.text(row.ids, request.stop) for row in rows],
         finish=[row.finish for row in rows],
         lengths=np.array([len(row.ids) for row in rows], np.int64),
         logprobs=np.array([row.logprob for row in rows], np.float64),

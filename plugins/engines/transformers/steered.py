@@ -25,7 +25,7 @@ from harness.contracts import Steering
 from harness.records import SampleRequest
 from harness_plugins.models.checkpoint import Checkpoint
 
-from .sampling import CACHE, Row, RowSampler, as_responses, padded, row_sampler, text_of, with_room
+from .sampling import CACHE, Row, RowSampler, as_responses, padded, row_sampler, with_room
 
 # Largest relative difference of a sibling's logits from those of a plain pass: in float32, in 16 bits.
 EXACT, ROUGH = 1e-3, 0.1
@@ -53,7 +53,7 @@ def sample_steered(
         unlearnt = dict(zip(active, states, strict=True))
         for j, row in zip(tuple(active), sampling.result(part, request.states), strict=True):
             rows[j].append(row)
-            if request.until(j, text_of(part, row, request), row.finish) or i == request.n - 1:
+            if request.until(j, part.text(row.ids, request.stop), row.finish) or i == request.n - 1:
                 complete[j] = as_responses(part, rows[j], request)
                 request.done(j, complete[j])
                 active.remove(j)

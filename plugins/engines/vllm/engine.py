@@ -85,6 +85,7 @@ class Vllm(OnCheckpoint):
 
     libraries = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
     steers = False
+    stops = True
     states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
@@ -146,12 +147,12 @@ class Vllm(OnCheckpoint):
         self._loaded()
         while_sampling = () if self._fault else tuple(states)
         message = {"do": "sample", "states": while_sampling, "max_tokens": max_tokens, "eos": self._checkpoint.eos}
-        message |= {"sampler": sampler_parameters(sampler)}
+        message |= {"sampler": sampler_parameters(sampler), "stop": list(request.stop)}
         requests = list(self._requests(len(ids), request.n, request.seeds))
         finished: dict[int, Responses] = {}
         rows = self._sampled(message, packed("prompts", ids), requests, EarlyReport(request))
         for j, parts in finished_prompts(rows, requests):
-            finished[j] = self._responses(parts, while_sampling)
+            finished[j] = self._responses(parts, while_sampling, request.stop)
             request.done(j, finished[j])
         sampled = [finished[j] for j in range(len(ids))]
         if not states or while_sampling:
@@ -241,17 +242,22 @@ class Vllm(OnCheckpoint):
             finally:
                 told.finished(0)
 
-    def _responses(self, parts: Sequence[Arrays], states: Sequence[str]) -> Responses:
+    def _responses(self, parts: Sequence[Arrays], states: Sequence[str], stop: Sequence[str]) -> Responses:
         """Join the columns of a prompt's requests to its responses."""
         token_ids = [ids for part in parts for ids in unpacked("tokens", part)]
         logprobs = np.concatenate([part["logprobs"] for part in parts])
         if not np.isfinite(logprobs).all():
             dtype = self._dtype
             raise HarnessError(f"{self.name}: in {dtype} the model's probabilities are not finite; try dtype=float32")
-        eos = set(self._checkpoint.eos)
+        eos, text = set(self._checkpoint.eos), self._checkpoint.text
+        texts = [text(ids, stop) for ids in token_ids]
+        ended = [
+            bool(ids and ids[-1] in eos) or (bool(stop) and short != text(ids))
+            for ids, short in zip(token_ids, texts, strict=True)
+        ]
         return Responses(
-            texts=[self._checkpoint.text(ids) for ids in token_ids],
-            finish=["stop" if ids and ids[-1] in eos else "length" for ids in token_ids],
+            texts=texts,
+            finish=["stop" if each else "length" for each in ended],
             lengths=np.array([len(ids) for ids in token_ids], np.int64),
             logprobs=logprobs,
             token_ids=token_ids,

@@ -18,7 +18,6 @@ BLOCK = 128  # tokens in a block of the KV cache on a CPU
 LEAST_BATCH = 2048  # tokens scheduled in a step on a CPU, at least
 CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 SAMPLING = {
-    "skip_tokenizer_init": True,
     "max_logprobs": 1,
     "logprobs_mode": "raw_logprobs",  # temperature 1, nothing filtered
     "enable_prefix_caching": True,

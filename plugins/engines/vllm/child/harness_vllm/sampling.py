@@ -187,7 +187,8 @@ class SamplingRunner:
             max_tokens=head["max_tokens"] + one_more,
             logprobs=0,
             flat_logprobs=True,
-            detokenize=False,
+            detokenize=bool(head.get("stop")),
+            stop=head.get("stop"),  # its states need a second pass: vLLM ends it before its last token is passed in
             ignore_eos=True,  # `stop_token_ids` has all tokens that end a response
             stop_token_ids=list(head["eos"]),
             extra_args={WANTS_LAST: True} if one_more else None,
