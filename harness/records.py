@@ -282,12 +282,10 @@ class Limits:
     """What a pool may cost, all its runs together: for engines that pay for tokens (`harness run --max-cost`).
 
     folder      of the pool, where earlier runs have kept what they spent; it may not exist yet. None: no pool is kept
-    prices      a file with the prices of models
-    max_cost    most money, in the currency of the prices
+    max_cost    most money, in the currency of the prices that the engine is given
     max_tokens  most tokens, of prompts and responses together
     """
 
     folder: Path | None = None
-    prices: Path | None = None
     max_cost: float | None = None
     max_tokens: int | None = None

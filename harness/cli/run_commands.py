@@ -26,7 +26,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be mad
 # What may be elsewhere, or must be allowed anew, where a cell is made again.
 OF_A_MACHINE = (
     *("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec"),
-    *("prices", "max_cost", "max_tokens_total", "executor"),
+    *("max_cost", "max_tokens_total", "executor"),
 )
 
 

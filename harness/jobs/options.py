@@ -84,9 +84,8 @@ class RunConfig(Sources):
     until_correct: Annotated[
         bool, Help("No pool: verify each response when it is sampled; stop a problem at its first correct one.")
     ] = False
-    prices: Annotated[Path | None, Help("The prices of an API's models (.toml, .json; docs/engines.md).")] = None
     max_cost: Annotated[
-        float | None, Help("Stop before a pool costs more, all runs together; needs --prices.", metavar="MONEY")
+        float | None, Help("Stop before a pool costs more, all runs together, by the engine's prices.", metavar="MONEY")
     ] = None
     max_tokens_total: Annotated[
         int | None, Help("Stop before a pool takes more tokens from an API, prompts included.")
@@ -123,7 +122,6 @@ class RunConfig(Sources):
             "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
             "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
             "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
-            "--max-cost needs --prices: a file with the prices of the model": self.max_cost and not self.prices,
             f"{self.charges} goes with sampling, and --pool brings its responses": self.charges and self.pool,
         }
         refuse(faults, "run: ")
@@ -131,7 +129,7 @@ class RunConfig(Sources):
     @property
     def charges(self) -> str:
         """The first of the given options that concern money and caps; "" if none is given."""
-        given = {"--max-cost": self.max_cost, "--max-tokens-total": self.max_tokens_total, "--prices": self.prices}
+        given = {"--max-cost": self.max_cost, "--max-tokens-total": self.max_tokens_total}
         return next((option for option, value in given.items() if value), "")
 
 
@@ -245,7 +243,7 @@ def completed(options: Mapping[str, Any]) -> RunConfig:
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(RunConfig)} | {"engine": None}  # the task's
 OPTION = option_names(RunConfig)  # field -> option, with underscores
 FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in (*BESIDE, "selectors")}
-UNRECORDED = ("store", "executor", "prices", "max_cost", "max_tokens_total")
+UNRECORDED = ("store", "executor", "max_cost", "max_tokens_total")
 
 
 def merged(path: Path | None, given: Mapping[str, Any], is_given: Callable[[str], bool]) -> dict[str, Any]:

@@ -422,11 +422,11 @@ def charge(context: Context, pool: Sampled) -> None:
                 f"{parse_spec(config.engine).name!r}"
             )
         return
-    engine.charge(Limits(paid(context.store.root, pool), config.prices, config.max_cost, config.max_tokens_total))
+    engine.charge(Limits(paid(context.store.root, pool), config.max_cost, config.max_tokens_total))
     if engine.is_charged and not context.models_here:
         raise HarnessError(
-            "run: money is counted in one process: leave out --executor, or --prices, --max-cost, --max-tokens-total "
-            "and batch=true (`concurrency` of engine openai says how many requests are in flight)"
+            "run: money is counted in one process: leave out --executor, or --max-cost, --max-tokens-total and "
+            "the prices (`concurrency` of engine openai says how many requests are in flight)"
         )
 
 

@@ -34,7 +34,7 @@ RECORDS = ("cells", stopping_times.FOLDER)  # folders of files of their own
 OF_STORE = (*RECORDS, "memo", "rl", "store.json", ".lock")
 FILE = re.compile(r"[A-Za-z0-9_-]*\.[0-9a-f]{12}\.[0-9a-f]{16}(\.part)?\.(parquet|npy|arrow)|column\.json|\..*\.tmp")
 OF_POOL = re.compile(r"(pool|weights|index\.[0-9a-f]{12}\.[0-9a-f]{16})\.json|problems\.jsonl|\..*\.tmp")
-OF_PAID = re.compile(r".*\.paid\.jsonl|spent\..*\.json|\..*\.tmp")
+OF_PAID = re.compile(r".*\.paid\.jsonl|spent\.jsonl|\..*\.tmp")
 LAST = {"column.json": 1, "pool.json": 2}  # deleted when the rest of a folder is
 UNKNOWN, ALL = "-", "all"
 

@@ -273,7 +273,7 @@ def test_vllms_server_gives_the_log_probabilities_of_the_model_and_rows_by_their
             request = SampleRequest(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
             (sampled,) = OpenAI(url=url).sample(request)
             assert np.abs(here.score(CHATS[0], sampled) - sampled.logprobs).max() < 1e-3
-            (singly,) = OpenAI(url=url, per_request=5).sample(request)
+            (singly,) = OpenAI(url=url, concurrency=1).sample(request)
             assert singly.token_ids == sampled.token_ids
         outcome = harness(*command(tmp_path / "runs", f"openai:url={url}", "--embedder", "tfidf"))
     assert outcome.code == 0, outcome.err

@@ -8,10 +8,9 @@ import traceback
 
 import pytest
 from support.cells import cell, entry, keep
-from support.json_edits import edits, whole
+from support.json_edits import edits
 from support.training_runs import COUNTING, counted_run
 
-from harness.errors import HarnessError
 from harness.results import cells
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -162,17 +161,6 @@ def test_a_key_twice_in_a_line_of_a_pool_is_refused(harness, written):
     outcome = harness("run", "--pool", pool, "--selector", "uniform")
     assert outcome.code == 2
     assert f"pool {pool}, line 1: not JSON (the key 'correct' is there twice)" in outcome.err
-
-
-def test_the_prices_of_an_api(harness, tmp_path):
-    file = tmp_path / "prices.json"
-    text = json.dumps({"currency": "EUR", "models": {"m": {"input": 1, "output": 2}}})
-    from harness_plugins.engines.openai.prices import read_price
-
-    for _, content in whole(text):
-        file.write_bytes(content)
-        with pytest.raises(HarnessError, match=r"prices\.json"):
-            read_price(file, "m")
 
 
 @pytest.mark.parametrize("option", ["--pool", "--data", "--only", "--ids", "--embeddings"])

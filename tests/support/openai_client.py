@@ -10,8 +10,7 @@ import pytest
 from harness import Responses, Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.openai import requests
-from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI
-from harness_plugins.engines.openai.rows import seed_base
+from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, seed_base
 
 from .paths import TOY
 
@@ -42,7 +41,7 @@ def parrot_texts(rows: Iterable[int], below: int = LONG_SEEDS, seed: int = 7) ->
     return [f"say {seed_base(seed, below) + row}" for row in rows]
 
 
-def run_colours(harness, folder, url, more="retries=0,concurrency=1,per_request=1", n=20, limit=2):
+def run_colours(harness, folder, url, more="retries=0,concurrency=1", n=20, limit=2):
     """Run the toy task on a server; each row is one request."""
     command = ("run", "--task", "colours", "--plugin", TOY, "--engine", f"openai:url={url},{more}", "--json")
     command += ("--selector", "uniform", "--selector", "repexp", "--embedder", "tfidf", "--n", n, "--limit", limit)

@@ -1,7 +1,7 @@
 """A real HTTP server on loopback that speaks OpenAI's API; what it knows, refuses and breaks can be set.
 
-It answers with `generate`: seeds in, rows out. The embedded model samples as vLLM does, child i of a request with its
-seed + i; the parrot says its seed, which is quick. `faults` are called one a request, in turn, in place of an answer.
+It answers with `generate`: a seed in, a row out. The embedded model samples; the parrot says its seed, which is quick.
+`faults` are called one a request, in turn, in place of an answer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import socket
 import struct
 import threading
@@ -24,8 +23,6 @@ from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 
-from .openai_batches import Batches
-
 MODEL = "tiny24"
 LOCK = threading.Lock()
 
@@ -39,13 +36,10 @@ def tiny24(body, prompt, seeds):
     """Rows of the embedded model: text, finish, token ids, log-probability of all."""
     names = ("temperature", "top_p", "min_p")
     sampler = Sampler(**{name: body[name] for name in names if name in body}, top_k=max(0, body.get("top_k", 0)))
-    limit = body.get("max_tokens", body.get("max_completion_tokens"))
+    limit, stop = body.get("max_tokens", body.get("max_completion_tokens")), body.get("stop", ())
+    seeds = [seed % 2**63 for seed in seeds]
     with LOCK:
-        responses = embedded().sample(
-            SampleRequest(
-                [prompt] * len(seeds), n=1, sampler=sampler, max_tokens=limit, seeds=[seed % 2**63 for seed in seeds]
-            )
-        )
+        responses = embedded().sample(SampleRequest([prompt] * len(seeds), 1, sampler, limit, seeds, stop=stop))
     return [(row.texts[0], row.finish[0], row.token_ids[0], float(row.logprobs[0])) for row in responses]
 
 
@@ -72,7 +66,6 @@ class Behaviour:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)  # what `usage` holds beside the two counts
-    batches: Batches | None = None
     at_once: int = 0
     most_at_once: int = 0
 
@@ -95,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def refuse(self, status, message, **more):
-        self.send(status, refused(message, **more))
+        self.send(status, {"error": {"message": message, "type": "invalid_request_error", **more}})
 
     def opens(self):
         given = self.headers.get("Authorization", "")
@@ -107,8 +100,6 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if not self.opens():
             return
-        if self.behaviour.batches and re.match("/v1/(files|batches)", self.path):
-            return self.behaviour.batches.get(self)
         if self.path != "/v1/models" or not self.behaviour.lists:
             return self.send(404, {"detail": "Not Found"})
         name, owner = self.behaviour.model, self.behaviour.owner
@@ -123,8 +114,6 @@ class Handler(BaseHTTPRequestHandler):
         behaviour = self.behaviour
         if not self.opens():
             return
-        if self.path in ("/v1/files", "/v1/batches"):
-            return behaviour.batches.post(self, content) if behaviour.batches else self.refuse(404, "Not Found")
         body = json.loads(content)
         with LOCK:
             behaviour.bodies.append(body)
@@ -139,31 +128,27 @@ class Handler(BaseHTTPRequestHandler):
                 behaviour.at_once -= 1
 
     def answer(self, body):
-        self.send(*self.outcome(body, self.path))
-
-    def outcome(self, body, path):
-        """The status and the answer to a request."""
         behaviour = self.behaviour
         if body["model"] != self.behaviour.model:
-            return 404, refused(f"The model `{body['model']}` does not exist.", code="model_not_found")
+            return self.refuse(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
         for name in behaviour.refuses:
             if name in body:
-                return 400, refused(f"Unrecognized request argument supplied: {name}")
+                return self.refuse(400, f"Unrecognized request argument supplied: {name}")
         body = {name: value for name, value in body.items() if name not in behaviour.ignores}
-        chat = path == "/v1/chat/completions"
+        chat = self.path == "/v1/chat/completions"
         prompt = body["messages"] if chat else [{"role": "user", "content": body["prompt"]}]
         limit = body.get("max_tokens", body.get("max_completion_tokens"))
         length = len(embedded()._checkpoint.prompt_ids(prompt))
         if behaviour.context and length + limit > behaviour.context:
-            return 400, refused(f"This model's maximum context length is {behaviour.context} tokens.")
+            return self.refuse(400, f"This model's maximum context length is {behaviour.context} tokens.")
         first = body.get("seed", int(time.time_ns() % 2**30))
-        rows = behaviour.generate(body, prompt, range(first, first + body.get("n", 1)))
+        rows = behaviour.generate(body, prompt, range(first, first + 1))
         choices = [self.choice(i, row, body, chat) for i, row in enumerate(rows)]
         answer: dict[str, Any] = {"id": "x", "object": "y", "model": MODEL, "choices": choices}
         if "usage" not in behaviour.omits:
             counts = {"prompt_tokens": length, "completion_tokens": sum(len(row[2]) for row in rows)}
             answer["usage"] = counts | behaviour.details
-        return 200, answer
+        self.send(200, answer)
 
     def choice(self, i, row, body, chat):
         text, finish, ids, logprob = row
@@ -176,10 +161,6 @@ class Handler(BaseHTTPRequestHandler):
             content = [{"token": "t", "logprob": part, "top_logprobs": []} for part in parts]
             choice["logprobs"] = {"content": content} if chat else {"token_logprobs": parts, "tokens": ["t"] * len(ids)}
         return choice
-
-
-def refused(message, **more):
-    return {"error": {"message": message, "type": "invalid_request_error", **more}}
 
 
 @contextlib.contextmanager

@@ -1,48 +1,56 @@
 """The `openai` engine: sample from any server with OpenAI's HTTP API (vllm serve, llama.cpp, SGLang, a provider).
 
-Row i of a problem is requested with the seed base + i, the base computed from the problem's seed. vLLM, and llama.cpp
-since 2026 (pull request 18700), seed child i of a request for n responses with its seed + i: there a row is the same
-for any n of a request. For other servers a request asks for one row, unless `per_request` is given. A pool cannot be
-sampled again from a provider that ignores seeds, or takes them as a hint.
+Each response is a request of its own: row i of a problem has the seed base + i, the base computed from the problem's
+seed. A pool cannot be sampled again from a provider that ignores seeds, or takes them as a hint.
 
-A failed request is not a response: its rows are listed in `Responses.missing`, and the next run requests them again.
-What requests use is counted (`account`); rows are kept as they arrive (`journal`); `batch` asks for them in batches.
-This API gives no hidden states: use `--embedder sentence` or `tfidf` for vectors.
+A failed request is not a response: its row is listed in `Responses.missing`, and the next run requests it again. What
+requests use is counted, and rows are kept as they arrive (`ledger`). This API gives no hidden states: use
+`--embedder sentence` or `tfidf` for vectors.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, NoReturn
+from urllib.parse import urlsplit
+
+import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
 from harness.records import Floats, Limits, SampleRequest
 
-from .account import Account, OverCap
-from .batch import MOST_REQUESTS, by_batch, require_none_open
-from .described import PATHS, base_url, lasting, some, without_folder
-from .key import Key
-from .prices import Tokens, characters, guessed, quoted, read_price, tokens_in, worst_case
-from .requests import Refused, Server, Session, Unanswered, finished
-from .rows import RowSampling
-from .wire import Answered, Choice, Form, Malformed, first_form, prompt_tokens, read_choices
+from .ledger import Ledger, append, lines, shown, worst_case
+from .requests import Key, Server, Session, finished
+from .wire import (
+    BYTES_A_TOKEN,
+    PATHS,
+    Choice,
+    Failed,
+    Form,
+    Refused,
+    first_form,
+    is_count,
+    needed,
+    read_choice,
+    usage_count,
+)
 
 PROVIDER = "https://api.openai.com/v1"
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
 LONG_SEEDS = 2**62  # the same for vLLM: two problems of a large pool hardly ever share a stream
-ROWS_A_REQUEST = 16  # for servers whose rows do not depend on it
+IN_FLIGHT, IN_FLIGHT_VLLM = 16, 256
 REQUESTS_IN_A_CALL = 8  # in multiples of `concurrency`
-LIST_BYTES = 8 * 2**20
-ANSWER_BYTES = 2**20
-TOKEN_BYTES = 2048  # of an answer, a token: its text, bytes, log-probability and alternatives
-OWNED = {"vllm": "vllm", "llamacpp": "llamacpp", "sglang": "sglang"}
+FILTERING = ("vllm", "llamacpp", "sglang")  # servers that may filter by default, and take all fields of a sampler
 UNFILTERED = "sum, temperature 1, unfiltered"  # vLLM's raw_logprobs, its default; llama.cpp's
+OF_MODEL = {"owned_by": str, "root": str, "parent": str, "n_params": int, "n_embd": int, "n_vocab": int, "size": int}
 
 
 @hookimpl
@@ -59,43 +67,42 @@ class OpenAI:
     url          of the API, `/v1` included; None: OPENAI_BASE_URL, else OpenAI's own
     api          "chat", or "completions" for base models
     key_env      the name of the environment variable that holds the key; None: OPENAI_API_KEY, which may be unset
-    concurrency  requests in flight at once
-    per_request  responses that one request asks for; None: 16 of vLLM, where it changes no response, else 1
+    concurrency  requests in flight at once; None: 256 of vLLM, which computes them together, else 16
     timeout_s    seconds of one try of a request
     retries      of one request: a timeout counts as 3, a 429 as a half; pauses grow to a minute
-    batch        whether rows are requested by the provider's batch endpoint: cheaper, and within a day
+    price_in     money per million tokens of prompts; with `price_out` what is spent is shown, and --max-cost caps it
+    price_out    the same of responses
     """
 
     model: str | None = None
     url: str | None = None
     api: str = "chat"
     key_env: str | None = None
-    concurrency: int = 16
-    per_request: int | None = None
+    concurrency: int | None = None
     timeout_s: float = 600.0
     retries: int = 8
-    batch: bool = False
+    price_in: float = 0.0
+    price_out: float = 0.0
 
     libraries: ClassVar[Sequence[str]] = ("httpx",)
     served = True
     steers = False
+    stops = True
     states = ()
 
     def __post_init__(self) -> None:
         if self.api not in PATHS:
             raise HarnessError(f"openai: api must be chat or completions, got {self.api!r}")
-        for name, least in (("concurrency", 1), ("per_request", 1), ("retries", 0)):
+        for name, least in (("concurrency", 1), ("retries", 0), ("price_in", 0), ("price_out", 0)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and not least <= value < math.inf:
                 raise HarnessError(f"openai: {name} must be at least {least}, got {value}")
         if not 0 < self.timeout_s < math.inf:
             raise HarnessError(f"openai: timeout_s must be > 0 and finite, got {self.timeout_s}")
         key = Key(self.key_env or "OPENAI_API_KEY", required=self.key_env is not None)
-        url = base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
-        self._server = Server(url, key, self.timeout_s, self.retries, self.concurrency)
-        self._account = Account(self.batch)
-        self._form: Form | None = None
-        self._proven = False
+        self._server = Server(base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER), key, self.timeout_s)
+        self._ledger = Ledger(Limits(), (self.price_in, self.price_out))
+        self._form: Form | None = None  # with which a request has succeeded
 
     @property
     def name(self) -> str:
@@ -108,14 +115,11 @@ class OpenAI:
         return self.api == "chat"
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the model, the API, and the server's description of the model; neither the url nor the key."""
-        return {
-            "engine": "openai",
-            "model": self.name,
-            "api": self.api,
-            "served": lasting(self._served),
-            "logprob_kind": self.logprob_kind,
-        }
+        """Return the model, the API, and what lasts of the server's description of it; neither the url nor the key."""
+        described = {name: each for name, each in self._served.items() if isinstance(each, OF_MODEL.get(name, ()))}
+        served = {name: without_folder(each) if isinstance(each, str) else each for name, each in described.items()}
+        about = {"engine": "openai", "model": self.name, "api": self.api}
+        return {**about, "served": served, "logprob_kind": self.logprob_kind}
 
     @property
     def logprob_kind(self) -> str:
@@ -123,35 +127,43 @@ class OpenAI:
         return UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
 
     def problems_per_call(self, n: int) -> int:
-        """Return the number of problems that keep all connections busy for some rounds, or that fill a batch."""
-        requests = MOST_REQUESTS if self.batch else REQUESTS_IN_A_CALL * self.concurrency
-        return max(1, requests // math.ceil(n / self._first_form.rows))
+        """Return the number of problems that keep all connections busy for some rounds."""
+        return max(1, REQUESTS_IN_A_CALL * self._in_flight // n)
 
     # Money.
 
     @property
     def is_charged(self) -> bool:
         """Whether money or a cap is at stake."""
-        return self._account.is_charged
+        return self._ledger.is_charged
 
     def charge(self, limits: Limits) -> None:
-        """Take the limits; HarnessError if the price file has no price of the model."""
-        price = read_price(limits.prices, self._model) if limits.prices else None
-        self._account.charge(limits, price)
+        """Take the limits; HarnessError if one is of money and the model's price is not given."""
+        if limits.max_cost and not self.price_in + self.price_out:
+            raise HarnessError(
+                "openai: --max-cost needs the model's prices, per million tokens: add them, e.g. --engine "
+                "openai:price_in=0.15,price_out=0.6"
+            )
+        unwritten, self._ledger = self._ledger.unwritten, Ledger(limits, (self.price_in, self.price_out))
+        for tokens in unwritten:
+            self._ledger.add(tokens)
 
     def quote(self, prompts: Sequence[Sequence[Message]], rows: Sequence[int], max_tokens: int) -> str:
         """Return what rows[j] responses to each prompt j cost at most, as a clause; "" without prices."""
-        price, size = self._account.price, self._first_form.rows
-        pairs = [(prompt, math.ceil(count / size)) for prompt, count in zip(prompts, rows, strict=True)]
-        return quoted(price, pairs, sum(rows) * max_tokens, self.batch) if price else ""
+        sent = sum(n * math.ceil(characters(prompt) / BYTES_A_TOKEN) for prompt, n in zip(prompts, rows, strict=True))
+        cost = (sent * self.price_in + sum(rows) * max_tokens * self.price_out) / 1e6
+        estimate = f"(prompts estimated: {BYTES_A_TOKEN} characters a token)"
+        return f"which cost up to about {shown(cost)} {estimate}" if cost else ""
 
     def spending(self) -> str:
         """Return what the pool has cost so far, in few words; "" without prices or cap."""
-        return self._account.spending()
+        return self._ledger.spending()
 
     def bill(self) -> str:
         """Return one line about all that was used for the pool; "" if nothing was."""
-        return self._account.bill()
+        return self._ledger.bill()
+
+    # Sampling.
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
         """Request a response to the longest prompt, to check key, model, API and context; HarnessError if one is wrong.
@@ -163,20 +175,28 @@ class OpenAI:
             raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
         if not prompts:
             return ""
-        self._require_no_batch()
-        context = self._context
-        longest = max(prompts, key=characters)
-        rows = min(2, self._first_form.rows)
-        tokens = max_tokens if context is None else 1
-        length = finished(self._probe(longest, tokens, rows)) or 0
-        if context is not None and length + max_tokens > context:
+        context = next((each for name in ("max_model_len", "n_ctx") if is_count(each := self._served.get(name))), 0)
+        probe = SampleRequest([max(prompts, key=characters)], 1, Sampler(), 1 if context else max_tokens, [0])
+
+        async def probed() -> int | None:
+            async with self._server.session(1) as session:
+                return (await self.ask(session, probe, 0, 0))[1]
+
+        try:
+            length = finished(probed()) or 0
+        except Failed as failure:
+            raise (HarnessError(self._ledger.over) if self._ledger.over else self._explained(failure)) from None
+        if context and length + max_tokens > context:
             room = context - length
             most = f"--max-tokens can be {room} at most" if room > 0 else "no --max-tokens fits"
             raise HarnessError(
                 f"{self.name}: the longest prompt has {length} tokens, and --max-tokens {max_tokens} more do not fit "
                 f"a context of {context}: {most}"
             )
-        return self._lacks()
+        fields = (self._form or self._first_form).fields
+        lacks = [] if "seed" in fields else ["takes no seeds (this pool cannot be sampled again)"]
+        lacks += [] if "logprobs" in fields else ["gives no log-probabilities"]
+        return f"openai: the server {' and '.join(lacks)}" if lacks else ""
 
     def sample(self, request: SampleRequest) -> list[Responses]:
         """Sample n responses to each prompt, or only the given rows; failed ones are listed in `missing`.
@@ -188,13 +208,12 @@ class OpenAI:
             raise HarnessError(f"openai: {kind} steers decoding itself, which no server follows")
         if request.states:
             _no_states()
-        with self._account.opened(request.journals[0].parent if request.journals else None):
-            self._require_no_batch()
-            sampling = RowSampling(self, request)
-            finished(by_batch(sampling) if self.batch else sampling.all())
-        if self._account.over:
-            raise HarnessError(self._account.over)
-        sampled = sampling.all_responses()
+        if request.journals and self._ledger.limits.folder != (folder := request.journals[0].parent):
+            self.charge(replace(self._ledger.limits, folder=folder))
+        with self._ledger.opened() if request.journals else nullcontext():
+            sampled = finished(Call(self, request).all())
+        if self._ledger.over:
+            raise HarnessError(self._ledger.over)
         reasons = [reason for responses in sampled for reason in responses.missing.values()]
         if reasons and request.rows is None and not any(map(len, sampled)):
             raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
@@ -212,23 +231,22 @@ class OpenAI:
             _no_states()
         return {}
 
-    def _require_no_batch(self) -> None:
-        if not self.batch:
-            require_none_open(self._account)
-
     # The server's description of itself.
 
     @cached_property
-    def _listed(self) -> list[Mapping[str, Any]]:
+    def _listed(self) -> list[dict[str, Any]]:
         """Return the entries of /v1/models; empty if the server has no such list, or does not show it."""
+
+        async def models() -> Any:
+            async with self._server.session(1) as session:
+                return await session.ask("GET", "/models")
+
         try:
-            answer = self._server.key.redacted_in(finished(self._get("/models")))
-        except Unanswered as failure:
-            raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
-        except Refused as refusal:
-            if refusal.status == 401:
-                raise self._wrong_key(refusal) from None
-            return []
+            answer = finished(models())
+        except Failed as failure:
+            if isinstance(failure, Refused) and failure.status != 401:
+                return []
+            raise self._explained(failure) from None
         entries = answer.get("data") if isinstance(answer, dict) else answer
         listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
         return [entry for entry in listed if isinstance(entry.get("id"), str) and entry["id"]]
@@ -239,156 +257,191 @@ class OpenAI:
             return self.model
         names = [entry["id"] for entry in self._listed]
         if len(names) != 1:
-            serves = f"it serves {some(names)}" if names else "it lists none"
+            serves = f"it serves {', '.join(names[:5])}{', ...' if names[5:] else ''}" if names else "it lists none"
             raise HarnessError(f"openai: say which --model the server at {self._server.url} is to run ({serves})")
         return str(names[0])
 
     @property
     def _served(self) -> Mapping[str, Any]:
-        return next((entry for entry in self._listed if entry["id"] == self._model), {})
+        """What the server says of the model; llama.cpp's numbers stand in `meta`."""
+        entry = next((entry for entry in self._listed if entry["id"] == self._model), {})
+        return {**entry, **(entry["meta"] if isinstance(entry.get("meta"), dict) else {})}
 
     @property
     def _owner(self) -> str:
         return str(self._served.get("owned_by", "")).lower()
 
     @property
-    def _context(self) -> int | None:
-        meta = self._served.get("meta")
-        context = self._served.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
-        return context if isinstance(context, int) and not isinstance(context, bool) and context > 0 else None
+    def _in_flight(self) -> int:
+        return self.concurrency or (IN_FLIGHT_VLLM if self._owner == "vllm" else IN_FLIGHT)
 
     @cached_property
     def _first_form(self) -> Form:
-        rows = self.per_request or (ROWS_A_REQUEST if self._owner == "vllm" else 1)
-        return first_form(self.api, rows, knows_extras=self._owner in OWNED)
-
-    @property
-    def _seeds(self) -> int:
-        return LONG_SEEDS if self._owner == "vllm" else SEEDS
-
-    def _lacks(self) -> str:
-        """Return one line for the user if rows cannot be sampled again or have no log-probabilities; else ""."""
-        form = self._form or self._first_form
-        without = {
-            "seed": "takes no seeds (this pool cannot be sampled again)",
-            "logprobs": "gives no log-probabilities",
-        }
-        lacks = [lack for name, lack in without.items() if name not in form.fields]
-        return f"openai: the server {' and '.join(lacks)}" if lacks else ""
+        return first_form(self.api, knows_extras=self._owner in FILTERING)
 
     # Requests.
 
-    async def _get(self, path: str) -> Any:
-        async with Session(self._server) as session:
-            return await session.get(path, LIST_BYTES)
+    async def ask(
+        self, session: Session, request: SampleRequest, j: int, seed: int, keep: Callable[[Choice], None] | None = None
+    ) -> tuple[Choice, int | None]:
+        """Return a response to prompt j, and the prompt's length in tokens, if the server tells it.
 
-    async def _probe(self, prompt: Sequence[Message], max_tokens: int, rows: int) -> int | None:
-        """Return the prompt's length in tokens; None if the server does not tell it."""
-        async with Session(self._server) as session:
-            try:
-                answered = await self._request_rows(session, prompt, Sampler(), max_tokens, 0, rows)
-            except OverCap as cap:
-                raise HarnessError(str(cap)) from None
-            except Unanswered as failure:
-                raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
-            except Refused as refusal:
-                raise self._explained(refusal) from None
-        return answered.prompt_tokens
-
-    async def _request_rows(
-        self,
-        session: Session,
-        prompt: Sequence[Message],
-        sampler: Sampler,
-        max_tokens: int,
-        seed: int,
-        rows: int,
-        keep: Callable[[Mapping[int, Choice]], None] = lambda choices: None,
-    ) -> Answered:
-        """Return up to `rows` responses to one request; the first refusals show which fields the server accepts.
-
-        `keep(choices)` is called first of all with what arrived.
+        The first refusals show which fields the server accepts. `keep` is called first of all with what arrived.
         """
-        form = self._form or self._first_form
+        form, prompt = self._form or self._first_form, request.prompts[j]
+
+        worst = worst_case(prompt, request.max_tokens)
+
+        def read(answer: Any) -> tuple[Choice, int | None]:
+            counts = usage_count(answer, "prompt_tokens"), usage_count(answer, "completion_tokens")
+            if None not in counts:  # they are paid for even if the answer makes no sense
+                self._ledger.add(np.array([1, *counts]) - worst)
+            choice = read_choice(answer, request.stop)
+            if keep:
+                keep(choice)
+            return choice, counts[0]
+
         while True:
-            count = min(rows, form.rows)
-            body = form.body(self._model, prompt, sampler, max_tokens, seed, count)
-            most = ANSWER_BYTES + count * max_tokens * TOKEN_BYTES
-            gate = partial(self._account.request, worst_case(prompt, count, max_tokens))
-            read = partial(self._counted, rows=count, prompt=prompt, keep=keep)
+            body = form.body(self._model, prompt, request, seed)
+            gate = partial(self._ledger.request, worst)
             try:
-                answered = await session.post(PATHS[self.api], body, most, read, gate)
+                answered = await session.ask("POST", PATHS[self.api], body, read, gate, self.retries)
             except Refused as refusal:
-                next_form = form.after_refusal(refusal.reason, sampler, count, self._proven)
-                if refusal.status not in (400, 422) or next_form is None:
-                    self._require_followed(form, refusal, sampler)
+                narrower, is_known = None, self._form is not None
+                if refusal.status in (400, 422):
+                    narrower = form.after_refusal(str(refusal), request.sampler, is_known)
+                    if narrower is None and (name := needed(str(refusal), request.sampler)):
+                        raise HarnessError(
+                            f"openai: the server refuses {name}, which the sampler needs ({refusal}): choose another "
+                            "--sampler, or a server that takes it"
+                        ) from None
+                if narrower is None:
                     raise
-                form = next_form
-                continue
-            if not self._proven:
-                fewer = count > 1 and len(answered.choices) < count
-                self._form, self._proven = form.one_row() if fewer else form, True
-            return answered
+                form = narrower
+            else:
+                self._form = self._form or form
+                return answered
 
-    def _counted(
-        self, answer: Any, rows: int, prompt: Sequence[Message], keep: Callable[[Mapping[int, Choice]], None]
-    ) -> Answered:
-        choices, used = self._read(answer, rows, prompt)
-        self._account.count(used)
-        if isinstance(choices, Malformed):
-            raise choices
-        keep(choices)
-        return Answered(choices, prompt_tokens(answer))
-
-    def _read(self, answer: Any, rows: int, prompt: Sequence[Message]) -> tuple[dict[int, Choice] | Malformed, Tokens]:
-        """Return an answer's choices, and the tokens that it used, which are paid for even if it makes no sense."""
-        try:
-            choices: dict[int, Choice] | Malformed = self._without_key(read_choices(answer, rows))
-        except Malformed as failure:
-            choices = failure
-        return choices, tokens_in(answer) or guessed(prompt, choices.values() if isinstance(choices, dict) else ())
-
-    def _without_key(self, choices: dict[int, Choice]) -> dict[int, Choice]:
-        """Replace the key by `[key]` in choices that echo it, and drop their token ids, which spell the key."""
-        clear = {at: self._server.key.redacted(choice.text) for at, choice in choices.items()}
-        return {
-            at: choice if clear[at] == choice.text else replace(choice, text=clear[at], token_ids=None)
-            for at, choice in choices.items()
-        }
-
-    def _require_followed(self, form: Form, refusal: Refused, sampler: Sampler) -> None:
-        name = form.needed(refusal.reason, sampler)
-        if name and refusal.status in (400, 422):
-            raise HarnessError(
-                f"openai: the server refuses {name}, which the sampler needs ({refusal.reason}): choose another "
-                "--sampler, or a server that takes it"
-            )
-
-    def _explained(self, refusal: Refused) -> HarnessError:
-        """Return a refusal before sampling as an error of one line that says what to do."""
-        if refusal.status in (401, 403):
-            return self._wrong_key(refusal)
-        if refusal.status in (404, 405):
-            return self._unknown_model(refusal)
-        return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({refusal.reason})")
-
-    def _wrong_key(self, refusal: Refused) -> HarnessError:
-        variable = self._server.key.name
-        key = "the key in" if os.environ.get(self._server.key.variable) else "no key in"
-        return HarnessError(
-            f"openai: the server at {self._server.url} refuses {key} {variable} ({refusal.reason}): set it, or say "
-            "key_env=NAME"
-        )
-
-    def _unknown_model(self, refusal: Refused) -> HarnessError:
+    def _explained(self, failure: Failed) -> HarnessError:
+        """Return a failure before sampling as an error of one line that says what to do."""
+        server, status = self._server, getattr(failure, "status", 0)
+        if not status:
+            return HarnessError(f"openai: the server at {server.url} does not answer: {failure}")
+        if status in (401, 403):
+            key = "the key in" if os.environ.get(server.key.variable) else "no key in"
+            what = f"refuses {key} {server.key.name} ({failure}): set it, or say key_env=NAME"
+            return HarnessError(f"openai: the server at {server.url} {what}")
+        if status not in (404, 405):
+            return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({failure})")
         names = [entry["id"] for entry in self._listed]
         if names and self._model not in names:
             guess = did_you_mean(self._model, names).replace("installed", "it serves")
-            return HarnessError(f"openai: no model {self._model!r} at {self._server.url} {guess}")
-        return HarnessError(
-            f"openai: nothing at {self._server.url}{PATHS[self.api]} for model {self._model!r} ({refusal.reason}): "
-            "check url, --model and api=chat|completions"
+            return HarnessError(f"openai: no model {self._model!r} at {server.url} {guess}")
+        where = f"{server.url}{PATHS[self.api]} for model {self._model!r} ({failure})"
+        return HarnessError(f"openai: nothing at {where}: check url, --model and api=chat|completions")
+
+
+class Call:
+    """One call of `sample`: for each row of each prompt its Choice, or the reason why it is missing.
+
+    A row is written to its problem's journal, if the call has any, before anything else is done with it. Rows that a
+    journal has are not requested.
+    """
+
+    def __init__(self, engine: OpenAI, request: SampleRequest) -> None:
+        self.engine, self.request = engine, request
+        below = LONG_SEEDS if engine._owner == "vllm" else SEEDS
+        self.bases = [seed_base(seed, below) for seed in request.seeds]
+        whole = [range(request.n)] * len(request.prompts)
+        self.rows: Sequence[Sequence[int]] = whole if request.rows is None else request.rows
+        self.results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
+        for j, path in enumerate(request.journals):
+            for line in lines(path, "delete the file; its responses are then asked for (and paid for) again"):
+                if (row := line.pop("row")) in self.rows[j]:
+                    self.results[j][row] = Choice(**line)
+            request.report(len(self.results[j]))
+
+    async def all(self) -> list[Responses]:
+        """Request all rows, as many at once as the session allows; return the responses to all prompts."""
+        engine = self.engine
+        try:
+            async with engine._server.session(engine._in_flight) as session, asyncio.TaskGroup() as group:
+                for j, rows in enumerate(self.rows):
+                    self.hand_over(j)
+                    for row in rows:
+                        if row not in self.results[j]:
+                            group.create_task(self.one(session, j, row))
+        except ExceptionGroup as failures:  # several requests may have been refused for the same reason
+            raise failures.exceptions[0] from None
+        return [self.responses(j) for j in range(len(self.rows))]
+
+    async def one(self, session: Session, j: int, row: int) -> None:
+        """Request a row of prompt j, and store the result."""
+        request = self.request
+
+        def keep(choice: Choice) -> None:
+            if request.journals:
+                append(request.journals[j], [{"row": row, **vars(choice)}], durable=self.engine.is_charged)
+
+        try:
+            choice, _ = await self.engine.ask(session, request, j, self.bases[j] + row, keep)
+            self.results[j][row] = choice
+            request.tokens(min(request.max_tokens, choice.length))
+        except Failed as failure:
+            self.results[j][row] = str(failure)
+        request.report(1)
+        self.hand_over(j)
+
+    def hand_over(self, j: int) -> None:
+        """Hand over prompt j's responses, if there is a result for each of its rows."""
+        if len(self.results[j]) == len(self.rows[j]):
+            self.request.done(j, self.responses(j))
+
+    def responses(self, j: int) -> Responses:
+        """Return the responses to prompt j in the order of its rows; those that failed are in `missing`."""
+        results = {row: self.results[j][row] for row in self.rows[j]}
+        choices = [choice for choice in results.values() if isinstance(choice, Choice)]
+        token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
+        return Responses(
+            texts=[choice.text for choice in choices],
+            finish=[choice.finish for choice in choices],
+            lengths=np.array([min(self.request.max_tokens, choice.length) for choice in choices], np.int64),
+            logprobs=np.array([choice.logprob for choice in choices], np.float64),  # NaN for None
+            token_ids=token_ids if len(token_ids) == len(choices) else None,
+            missing={row: reason for row, reason in results.items() if isinstance(reason, str)},
         )
+
+
+def base_url(text: str) -> str:
+    """Return the API's root, checked: adds `/v1` to a bare host, and removes an endpoint's path."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as failure:
+        raise HarnessError(f"openai: url is no address ({failure}); write http://host:port/v1") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise HarnessError("openai: url must hold no user, password or query: the key comes from the environment")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise HarnessError(f"openai: url must be http://host:port/v1 or https://..., got {text!r:.200}")
+    path = parts.path.rstrip("/")
+    for ending in PATHS.values():
+        path = path.removesuffix(ending)
+    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
+
+
+def without_folder(name: str) -> str:
+    """Return a model's name; of a path on the server only the last part, since records are published."""
+    return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith("/") else name
+
+
+def characters(prompt: Sequence[Message]) -> int:
+    """Return the length of a prompt's texts."""
+    return sum(len(message["content"]) for message in prompt)
+
+
+def seed_base(seed: int, below: int) -> int:
+    """Return the seed of a problem's first row, in [0, below), computed from the problem's seed."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
 
 
 def _no_states() -> NoReturn:

@@ -78,7 +78,6 @@ def test_what_cannot_be_carried_out_is_one_line(plan):
 def test_what_may_be_spent_goes_with_an_engine_that_pays_and_with_one_process(plan, tmp_path):
     wrong = wrongly_refused(
         [
-            ({"max_cost": 5.0}, "run: --max-cost needs --prices"),
             ({"max_cost": -1.0}, "--max-cost must be an amount > 0, got -1"),
             ({"max_tokens_total": 0}, "--max-tokens-total must be at least 1"),
             ({"max_tokens_total": 9}, "run: --max-tokens-total goes with an engine that pays for tokens (openai), not"),
@@ -86,7 +85,7 @@ def test_what_may_be_spent_goes_with_an_engine_that_pays_and_with_one_process(pl
                 {"max_tokens_total": 9, "pool": tmp_path},
                 "run: --max-tokens-total goes with sampling, and --pool brings",
             ),
-            ({"prices": tmp_path, "max_cost": 1.0}, "run: --max-cost goes with an engine that pays for tokens"),
+            ({"max_cost": 1.0}, "run: --max-cost goes with an engine that pays for tokens"),
         ],
         lambda options: plan(**options),
     )
@@ -138,7 +137,7 @@ def register_executors(register):
 def test_what_is_spent_is_told_before_and_after_also_of_a_run_that_breaks_off_and_counted_in_one_process(toy, written):
     paying = ("--plugin", written(PAYING, "paying.py"), "--engine", "paying", "--selector", "shuffle")
     line = error_line(toy(*paying, "--executor", "workers"))
-    assert line.startswith("error: run: money is counted in one process: leave out --executor, or --prices")
+    assert line.startswith("error: run: money is counted in one process: leave out --executor, or --max-cost")
     stopped = toy(*paying, "--max-tokens-total", 9)
     assert (stopped.code, stopped.err.count("12 requests: 0.12 USD\n")) == (130, 1)
     whole = toy(*paying)

@@ -1,20 +1,19 @@
 """Engine `openai` against real servers on loopback: what it samples, what it says of itself, what it refuses."""
 
+import asyncio
 import json
 import math
 
 import numpy as np
 import pytest
-from support.openai_client import CHAT, OTHER, SECRET, UNKNOWN, sample
+from support.openai_client import CHAT, OTHER, SECRET, UNKNOWN, parrot_texts, sample
 from support.openai_server import MODEL, embedded, serving, tiny24
 from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness.testing import checks
-from harness_plugins.engines.openai.described import base_url
-from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI
-from harness_plugins.engines.openai.rows import seed_base
+from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, base_url, seed_base
 from harness_plugins.samplers.plain import MinP, Nucleus
 
 
@@ -31,17 +30,22 @@ def test_it_conforms(check, model_server):
 
 
 @pytest.mark.parametrize(
-    ("api", "sampler"),
-    [("chat", Sampler()), ("chat", MinP()), ("completions", Nucleus()), ("completions", Sampler(top_k=3))],
+    ("api", "sampler", "stop"),
+    [
+        ("chat", Sampler(), ()),
+        ("chat", MinP(), ()),
+        ("completions", Nucleus(), (")", " *")),
+        ("completions", Sampler(top_k=3), ()),
+    ],
     ids=str,
 )
-def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler):
-    (served,) = sample(OpenAI(url=model_server, api=api), sampler=sampler, max_tokens=24, seeds=[3])
+def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler, stop):
+    (served,) = sample(OpenAI(url=model_server, api=api), sampler=sampler, max_tokens=24, seeds=[3], stop=stop)
     seeds = [seed_base(3, LONG_SEEDS) + row for row in range(4)]
-    here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds))
+    here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds, stop=stop))
     for column in ("texts", "finish", "token_ids", "lengths"):
         assert list(getattr(served, column)) == [getattr(row, column)[0] for row in here], column
-    np.testing.assert_allclose(served.logprobs, [row.logprobs[0] for row in here], atol=1e-9)
+    np.testing.assert_allclose(served.logprobs, [row.logprobs[0] for row in here], atol=1e-4)
 
 
 def test_hidden_states_and_steering_are_refused():
@@ -101,8 +105,9 @@ def test_the_identity_is_the_models_and_not_the_places():
 
 
 def test_a_call_keeps_all_connections_busy():
-    with serving() as (url, _):
-        assert [OpenAI(url=url, concurrency=4).problems_per_call(n) for n in (8, 16, 17, 6400)] == [32, 32, 16, 1]
+    with serving() as (url, _), serving(**UNKNOWN) as (other, _):
+        assert [OpenAI(url=url, concurrency=4).problems_per_call(n) for n in (8, 16, 17, 6400)] == [4, 2, 1, 1]
+        assert [OpenAI(url=each).problems_per_call(1) for each in (url, other)] == [8 * 256, 8 * 16]
 
 
 # What is refused before anything is sampled: one line.
@@ -158,7 +163,7 @@ def test_parameters_that_cannot_be_are_refused_when_it_is_built():
     for given, reason in (
         ({"api": "responses"}, "api must be chat or completions"),
         ({"concurrency": 0}, "concurrency must be at least 1"),
-        ({"per_request": 0}, "per_request must be at least 1"),
+        ({"price_in": math.inf}, "price_in must be at least 0"),
         ({"retries": -1}, "retries must be at least 0"),
         ({"timeout_s": math.inf}, "timeout_s must be > 0 and finite"),
         ({"url": "http://me:sk-1234567@host/v1"}, "url must hold no user, password or query"),
@@ -179,3 +184,70 @@ def test_an_address_is_taken_as_people_write_it(monkeypatch):
     assert OpenAI()._server.url == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
     assert OpenAI()._server.url == "http://127.0.0.1:1/v1"
+
+
+# The rows of a call.
+
+
+def test_some_rows_are_those_of_the_whole_and_each_prompt_is_done_with_its_last_request():
+    finished, reported, tokens = {}, [], []
+    with serving() as (url, _):
+        engine = OpenAI(url=url)
+        whole = sample(
+            engine, [CHAT, OTHER], n=20, done=finished.__setitem__, report=reported.append, tokens=tokens.append
+        )
+        assert [list(responses.texts) for responses in whole] == [parrot_texts(range(20), seed=seed) for seed in (7, 8)]
+        assert [finished[j].texts for j in (0, 1)] == [responses.texts for responses in whole]
+        assert sum(reported) == 40
+        assert sum(tokens) == sum(sum(responses.lengths) for responses in whole) > 0
+        rows = [[2, 17, 18], [0]]
+        some = sample(engine, [CHAT, OTHER], n=20, rows=rows, done=finished.__setitem__)
+    for j in (0, 1):
+        assert list(some[j].texts) == list(finished[j].texts) == [whole[j].texts[row] for row in rows[j]]
+
+
+def test_a_prompt_that_the_server_refuses_changes_nothing_for_the_others():
+    def policy(handler, body):
+        disliked = "1, 2, 3" in body["messages"][0]["content"]
+        handler.refuse(400, "The response was filtered: seed of evil.") if disliked else handler.answer(body)
+
+    with serving(fault=policy) as (url, behaviour):
+        engine = OpenAI(url=url)
+        engine.check([CHAT], 8)
+        responses = sample(engine, [CHAT, OTHER, CHAT])
+    assert [len(answered) for answered in responses] == [4, 0, 4]
+    assert responses[1].missing == dict.fromkeys(range(4), "400: The response was filtered: seed of evil.")
+    assert responses[2].token_ids is not None
+    assert all("logprobs" in body for body in behaviour.bodies)
+
+
+def test_a_server_that_does_not_know_stop_strings_is_cut_at_the_first_one():
+    def goes_on(body, prompt, seeds):
+        return [("It is 24.\n\nQuestion: and 25?", "length", [1] * 8, -1.0)]
+
+    with serving(generate=goes_on) as (url, behaviour):
+        (responses,) = sample(OpenAI(url=url, api="completions"), n=1, stop=["25", "\nQuestion:"])
+    assert behaviour.bodies[0]["stop"] == ["25", "\nQuestion:"]
+    assert (list(responses.texts), list(responses.finish)) == (["It is 24.\n"], ["stop"])
+    assert (list(responses.lengths), responses.token_ids) == ([3], None)  # ten bytes, four a token
+    assert np.isnan(responses.logprobs).all()
+
+
+def test_lengths_come_from_ids_or_from_log_probabilities_or_from_usage_or_from_the_text():
+    lengths = []
+    with serving() as (url, behaviour):
+        for omits in ((), ("token_ids",), ("token_ids", "logprobs"), ("token_ids", "logprobs", "usage")):
+            behaviour.omits = omits
+            (responses,) = sample(OpenAI(url=url), n=2, max_tokens=30)
+            lengths.append(list(responses.lengths))
+            assert (responses.token_ids is None) == ("token_ids" in omits)
+        lengths.append(list(sample(OpenAI(url=url), n=2, max_tokens=5)[0].lengths))
+    assert lengths == [[2, 2], [2, 2], [2, 2], [6, 6], [5, 5]]  # 23 bytes of text, 4 a token
+
+
+def test_it_also_runs_where_an_event_loop_runs_already():
+    async def notebook():
+        return sample(OpenAI(url=url))[0]
+
+    with serving() as (url, _):
+        assert list(asyncio.run(notebook()).texts) == parrot_texts(range(4))

@@ -1,17 +1,20 @@
 """What is written to an OpenAI-compatible server, and how its answers are read, whatever they hold."""
 
-import math
-
 from harness import Sampler
-from harness_plugins.engines.openai.wire import OPTIONAL, first_form, prompt_tokens, read_choices, reason_in
+from harness.records import SampleRequest
+from harness_plugins.engines.openai.wire import OPTIONAL, first_form, needed, read_choice, reason_in, usage_count
 from harness_plugins.samplers.plain import MinP, Nucleus
 
 EXTRAS = {"min_p", "top_k", "repetition_penalty"}
-FORM = first_form("chat", 16, knows_extras=True)
+FORM = first_form("chat", knows_extras=True)
 
 
-def form_after(refusal, sampler=None, rows=1, proven=False, form=FORM):
-    return form.after_refusal(refusal, sampler or Sampler(), rows, proven)
+def form_after(refusal, sampler=None, proven=False, form=FORM):
+    return form.after_refusal(refusal, sampler or Sampler(), proven)
+
+
+def request(sampler, **more):
+    return SampleRequest([], 1, sampler, 5, [], **more)
 
 
 # Requests.
@@ -19,16 +22,16 @@ def form_after(refusal, sampler=None, rows=1, proven=False, form=FORM):
 
 def test_a_chat_is_sent_as_messages_and_a_completion_as_one_text():
     parts = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    chat = first_form("chat", 1, False).body("m", parts, Sampler(), 5, 3, 1)
-    text = first_form("completions", 1, False).body("m", parts, Sampler(), 5, 3, 2)
+    chat = first_form("chat", False).body("m", parts, request(Sampler()), 3)
+    text = first_form("completions", False).body("m", parts, request(Sampler(), stop=["Q:"]), 3)
     assert (chat["messages"], chat["logprobs"], chat["max_tokens"], chat["seed"]) == (parts, True, 5, 3)
-    assert (text["prompt"], text["logprobs"], text["n"]) == ("Be brief.\n\nHi", 1, 2)
-    assert "n" not in chat
+    assert (text["prompt"], text["logprobs"], text["stop"]) == ("Be brief.\n\nHi", 1, ["Q:"])
+    assert "stop" not in chat
 
 
 def test_extra_fields_are_sent_where_the_sampler_uses_them_or_the_servers_defaults_may_filter():
     def body(knows_extras, sampler):
-        return first_form("chat", 1, knows_extras).body("m", [], sampler, 5, 3, 1)
+        return first_form("chat", knows_extras).body("m", [], request(sampler), 3)
 
     plain, min_p, neutral = body(False, Sampler()), body(False, MinP()), body(True, Sampler())
     assert not EXTRAS & set(plain)
@@ -41,17 +44,15 @@ def test_extra_fields_are_sent_where_the_sampler_uses_them_or_the_servers_defaul
 def test_a_refused_field_is_left_out_unless_the_sampler_needs_it_or_the_form_has_worked_before():
     for name in sorted(FORM.fields):
         refusal = f"Unrecognized request argument supplied: {name}"
-        assert form_after(refusal) == FORM.without(name), name
+        assert form_after(refusal).fields == FORM.fields - {name}, name
         assert form_after(refusal, proven=True) is None, name
-        assert form_after(refusal, rows=2, proven=True) == FORM.one_row(), name
     for sampler, name in ((MinP(), "min_p"), (Sampler(top_k=5), "top_k"), (Nucleus(), "top_p")):
         assert form_after(f"no {name} here", sampler) is None, name
-        assert FORM.needed(f"no {name} here", sampler) == name
-        assert FORM.needed(f"no {name}_x here", sampler) is None
+        assert needed(f"no {name} here", sampler) == name
+        assert needed(f"no {name}_x here", sampler) is None
 
 
-def test_a_refusal_that_names_no_field_first_asks_for_one_row_and_then_drops_the_optional_fields_in_turn():
-    assert form_after("Bad request.", rows=2) == FORM.one_row()
+def test_a_refusal_that_names_no_field_drops_the_optional_fields_in_turn():
     form, dropped = FORM, []
     while (narrower := form_after("Bad request.", form=form)) is not None:
         dropped += form.fields - narrower.fields
@@ -70,54 +71,42 @@ def test_a_prompt_that_is_too_long_is_refused_for_good_and_another_name_of_the_l
 
 
 def test_a_reason_holds_the_servers_message_and_the_fields_that_it_names():
-    body = {"msg": "too big", "loc": ["body", "n"]}
     for answer, reason in (
         ({"error": "busy"}, "busy"),
         ({"error": {"message": "no", "param": "seed", "code": "unsupported"}}, "no seed unsupported"),
-        ({"detail": "Not Found"}, "Not Found"),
-        ({"detail": [body, 3]}, "too big (body.n)"),
+        ({"detail": "Not Found"}, '{"detail": "Not Found"}'),
+        (
+            {"detail": [{"msg": "too big", "loc": ["body", "n"]}]},
+            '{"detail": [{"msg": "too big", "loc": ["body", "n"]}]}',
+        ),
         ({"message": "no"}, "no"),
         (["no"], ""),
         ({"error": None}, ""),
-        ({"error": {"message": 3}}, ""),
+        ({"error": {"message": 3}}, '{"message": 3}'),
     ):
         assert reason_in(answer) == reason
 
 
-def choice_of(index=0, **more):
-    return {"index": index, "finish_reason": "stop", "text": "x", **more}
+def choice_of(**more):
+    return read_choice({"choices": [{"index": 0, "finish_reason": "stop", "text": "x", **more}]})
 
 
-def test_choices_are_put_in_the_order_of_their_index():
-    choices = [choice_of(i, text=f"row {i}") for i in (2, 0, 1)]
-    assert [read_choices({"choices": choices}, 3)[row].text for row in range(3)] == ["row 0", "row 1", "row 2"]
-    assert list(read_choices({"choices": choices}, 2)) == [0, 1]
-    assert [choice.text for choice in read_choices({"choices": choices[:2]}, 3).values()] == ["row 2", "row 0"]
-
-
-def test_a_usage_of_several_responses_is_shared_by_their_length():
-    usage = {"completion_tokens": 20, "prompt_tokens": 9}
-    choices = [choice_of(i, text="x" * size) for i, size in enumerate((30, 10))]
-    shared = read_choices({"choices": choices, "usage": usage}, 2)
-    assert [shared[row].tokens for row in (0, 1)] == [15, 5]
-    assert read_choices({"choices": choices, "usage": usage}, 1)[0].tokens is None  # it counts another response too
-    assert prompt_tokens({"usage": usage}) == 9
-    assert [prompt_tokens({"usage": {"prompt_tokens": value}}) for value in (True, -1, 2**31, "9")] == [None] * 4
+def test_a_usage_counts_where_it_is_a_count():
+    assert usage_count({"usage": {"prompt_tokens": 9}}, "prompt_tokens") == 9
+    values = [usage_count({"usage": {"prompt_tokens": value}}, "prompt_tokens") for value in (True, -1, 2**31, "9")]
+    assert values == [None] * 4
 
 
 def test_log_probabilities_are_summed_where_each_token_has_a_real_one():
     def logprob(values, **more):
-        return read_choices({"choices": [choice_of(logprobs={"token_logprobs": values}, **more)]}, 1)[0].logprob
+        return choice_of(logprobs={"token_logprobs": values}, **more).logprob
 
     assert logprob([-1.5, -0.5]) == -2
     assert logprob([1e-4]) == 0  # rounding
     for values in ([-1.0, None], [-1.0, 0.1], [True], [-1e7], ["-1"]):
-        assert math.isnan(logprob(values)), values
-    assert math.isnan(logprob([-1.5], token_ids=[1, 2]))
+        assert logprob(values) is None, values
+    assert logprob([-1.5], token_ids=[1, 2]) is None
 
 
-def test_the_text_of_a_message_is_what_it_says_without_its_reasoning():
-    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
-    for content, text in ((None, ""), (parts, "ab")):
-        message = {"content": content, "reasoning_content": "hm"}
-        assert read_choices({"choices": [choice_of(message=message)]}, 1)[0].text == text
+def test_a_message_that_is_only_reasoning_has_no_text():
+    assert choice_of(message={"content": None, "reasoning_content": "hm"}).text == ""
