@@ -241,7 +241,8 @@ class Layouts:
         """The layouts that could be built, in the order in which they are asked."""
         built: list[tuple[Registration, LineLayout | FileLayout]] = []
         self._registry = self._registry or load_registry()
-        for registration in sorted(self._registry.of_kind("layout"), key=_is_built_in):
+        registered = [each for each in self._registry.registrations if each.kind == "layout"]
+        for registration in sorted(registered, key=_is_built_in):  # else in the order in which they were registered
             try:
                 layout = build(self._registry, "layout", Spec(registration.full_name))
                 if not isinstance(layout, (LineLayout, FileLayout)):

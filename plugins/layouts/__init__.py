@@ -30,11 +30,11 @@ from harness.hookspecs import Register
 @hookimpl
 def register_layouts(register: Register) -> None:
     """Register the layouts; lines that fit two of them are read as the earlier one."""
-    register("evalplus", "harness_plugins.layouts.evalplus:Evalplus")
-    register("lm-eval", "harness_plugins.layouts.lm_eval:LmEval")
-    register("verl", "harness_plugins.layouts.verl:Verl")
-    register("codet", "harness_plugins.layouts.codet:CodeT")
+    register("evalplus", "harness_plugins.layouts.json_lines:Evalplus")
+    register("lm-eval", "harness_plugins.layouts.json_lines:LmEval")
+    register("verl", "harness_plugins.layouts.json_lines:Verl")
+    register("codet", "harness_plugins.layouts.json_lines:CodeT")
     register("lighteval", "harness_plugins.layouts.lighteval:Lighteval")
     register("inspect_ai", "harness_plugins.layouts.inspect_ai:InspectLog")
     register("sequences", "harness_plugins.layouts.sequences:Sequences")
-    register("evalplus-folders", "harness_plugins.layouts.evalplus:EvalplusFolders")
+    register("evalplus-folders", "harness_plugins.layouts.json_lines:EvalplusFolders")

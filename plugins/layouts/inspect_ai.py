@@ -45,9 +45,8 @@ class InspectLog:
         log = _log(path)
         samples = log.samples or []
         if not any(map(_is_answered, samples)):
-            fault = next(
-                (f" (the first ended with: {_one_line(each.error.message)})" for each in samples if each.error), ""
-            )
+            errors = [_one_line(each.error.message) for each in samples if each.error]
+            fault = f" (the first ended with: {errors[0]})" if errors else ""
             raise HarnessError(
                 f"pool {path}: an inspect_ai log (status {log.status}) in which none of {len(samples)} samples was "
                 f"answered{fault}: give a log with responses"
@@ -58,13 +57,13 @@ class InspectLog:
 
 def _log(path: Path) -> Any:
     """The log as inspect_ai's own reader gives it; HarnessError where it is not installed or cannot read the file."""
-    kind = "eval" if beginning(path, 4) == _ZIP else "json"
-    if kind == "eval":
+    is_archive = beginning(path, 4) == _ZIP
+    if is_archive:
         _check_archive(path)
     extras.require(f"pool {path}: an inspect_ai log", "inspect_ai")
     reader = importlib.import_module("inspect_ai.log")
     try:
-        return reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
+        return reader.read_eval_log(str(path), resolve_attachments=True, format="eval" if is_archive else "json")
     except Exception as failure:  # whatever its reader raises on a broken log
         raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({_one_line(failure)})") from failure
 
@@ -103,18 +102,15 @@ def _check_archive(path: Path) -> None:
 
 
 def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
+    choices = sample.output.choices
     prompt = sample.input if isinstance(sample.input, str) else "\n".join(message.text for message in sample.input)
+    # The scorers' numbers; not their letters and words, nor what is of several choices together.
+    given = (getattr(sample, "scores", None) or {}) if len(choices) == 1 else {}
     return sample.id, PoolRecord(
         problem_id=sample.id if isinstance(sample.id, str) else f"sample-{sample.id}",
-        responses=[choice.message.text for choice in sample.output.choices],
-        finish=["length" if choice.stop_reason in _CUT_OFF else "stop" for choice in sample.output.choices],
+        responses=[choice.message.text for choice in choices],
+        finish=["length" if choice.stop_reason in _CUT_OFF else "stop" for choice in choices],
         reference=sample.target,
         more_prompts=[prompt],
-        scores=_scores(sample),
+        scores={name: [score.value] for name, score in given.items() if is_number(score.value)},
     )
-
-
-def _scores(sample: Any) -> dict[str, list[float | None]]:
-    """The scorers' numbers, by scorer; not their letters and words, nor what is of several choices together."""
-    given = (getattr(sample, "scores", None) or {}) if len(sample.output.choices) == 1 else {}
-    return {name: [score.value] for name, score in given.items() if is_number(score.value)}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from harness.errors import HarnessError
 from harness.pools.record import PoolRecord, Say, grouped
 from harness.system.files import beginning
 
-from .documents import PROMPTS, first_texts
+from .documents import PROMPTS, first_texts, generated, messages_text
 
 _PARQUET = b"PAR1"
 _OLD = ("example", "full_prompt", "predictions", "gold")
@@ -49,93 +50,55 @@ class Lighteval:
         try:
             with pq.ParquetFile(path) as file:
                 columns = file.schema_arrow.names
-                read = _reader(columns, path)
+                is_new = set(_NEW) <= set(columns)
+                if not is_new and not ("predictions" in columns and {"example", "full_prompt"} & set(columns)):
+                    raise HarnessError(
+                        f"pool {path}: unknown layout: its columns are {', '.join(columns):.300}; of parquet files "
+                        "those of lighteval are known (doc and model_response, or full_prompt and predictions)"
+                    )
                 say(
                     "pool: read as lighteval details; their metrics are of all responses together: not taken as "
                     "verdicts"
                 )
-                yield from grouped(_distinct(_rows(file, columns, path), read))
+                known = [name for name in (*_OLD, *_NEW) if name in columns]
+                batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=known, use_threads=False)
+                rows = (row for batch in batches for row in batch.to_pylist())
+                yield from grouped(_distinct(path, rows, _new if is_new else _old))
         except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as failure:
             raise HarnessError(f"pool {path}: this parquet file cannot be read ({failure})") from failure
 
 
 Row = Mapping[str, Any]
-Read = Callable[[Row, int, str], tuple[Hashable, PoolRecord]]
 
 
-def _reader(columns: Sequence[str], path: Path) -> Read:
-    if set(_NEW) <= set(columns):
-        return _new
-    if "predictions" in columns and {"example", "full_prompt"} & set(columns):
-        return _old
-    raise HarnessError(
-        f"pool {path}: unknown layout: its columns are {', '.join(columns):.300}; of parquet files those of lighteval "
-        "are known (doc and model_response, or full_prompt and predictions)"
-    )
-
-
-def _rows(file: pq.ParquetFile, columns: Sequence[str], path: Path) -> Iterator[tuple[Row, int, str]]:
-    known = [name for name in (*_OLD, *_NEW) if name in columns]
-    number = 0
-    for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=known, use_threads=False):
-        for row in batch.to_pylist():
-            number += 1
-            yield row, number, f"pool {path}, row {number}"
-
-
-def _distinct(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tuple[Hashable, PoolRecord]]:
+def _distinct(
+    path: Path, rows: Iterable[Row], read: Callable[[Row, str], tuple[Hashable, PoolRecord]]
+) -> Iterator[tuple[Hashable, PoolRecord]]:
     """Each row's document and record; a row that repeats another's responses (for another metric) is passed over."""
     seen: set[Hashable] = set()
-    for row, number, where in rows:
-        key, record = read(row, number, where)
+    for number, row in enumerate(rows, 1):
+        key, record = read(row, f"pool {path}, row {number}")
         content = (key, hash(tuple(record.responses)))
         if content not in seen:
             seen.add(content)
-            yield key, record
+            yield key, replace(record, problem_id=f"row-{number}")
 
 
-def _new(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
-    doc, response = _struct(row, "doc", where), _struct(row, "model_response", where)
+def _new(row: Row, where: str) -> tuple[Hashable, PoolRecord]:
+    doc, response = row["doc"] or {}, row["model_response"] or {}
+    if not (isinstance(doc, Mapping) and isinstance(response, Mapping)):
+        raise HarnessError(f"{where}: doc and model_response must be structs, as lighteval writes them")
     prompts = (*first_texts(doc.get("specific"), PROMPTS), *first_texts(doc, ("original_query", "query")))
-    record = PoolRecord(
-        problem_id=f"row-{number}",
-        responses=_responses(response.get("text"), where),
-        reference=doc.get("choices"),
-        more_prompts=prompts,
-    )
+    responses = generated(response.get("text"), where)
+    record = PoolRecord("", responses, reference=doc.get("choices"), more_prompts=prompts)
     return (str(doc.get("task_name")), str(doc.get("id")), prompts), record
 
 
-def _struct(row: Row, name: str, where: str) -> Row:
-    value = row[name] or {}
-    if not isinstance(value, Mapping):
-        raise HarnessError(f"{where}: {name} must be a struct, as lighteval writes it, got {value!r:.60}")
-    return value
-
-
-def _old(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
+def _old(row: Row, where: str) -> tuple[Hashable, PoolRecord]:
     # The full prompt may hold other problems as examples: it counts only where the bare one is missing.
-    prompt = _messages_text(_value(row.get("example"))) or _messages_text(_value(row.get("full_prompt")))
-    record = PoolRecord(
-        problem_id=f"row-{number}",
-        responses=_responses(_value(row["predictions"]), where),
-        reference=_value(row.get("gold")),
-        prompt=prompt,
-    )
-    return prompt, record
-
-
-def _responses(value: Any, where: str) -> list[str]:
-    """The responses; they may stand in lists of lists."""
-    texts: list[Any] = []
-    for entry in value if isinstance(value, list) else [value]:
-        texts += entry if isinstance(entry, list) else [entry]
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise HarnessError(
-            f"{where}: holds no responses (those of a multiple-choice task are log-likelihoods): "
-            "only tasks that generate make a pool"
-        )
-    return texts
+    prompt = messages_text(_value(row.get("example"))) or messages_text(_value(row.get("full_prompt")))
+    responses = generated(_value(row["predictions"]), where)
+    return prompt, PoolRecord("", responses, prompt, reference=_value(row.get("gold")))
 
 
 def _value(column: Any) -> Any:
@@ -147,10 +110,3 @@ def _value(column: Any) -> Any:
             return ast.literal_eval(column)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return column
-
-
-def _messages_text(prompt: Any) -> str:
-    """A prompt as text: itself, or the contents of its chat messages."""
-    if isinstance(prompt, list):
-        return "\n".join(str(message.get("content")) for message in prompt if isinstance(message, Mapping))
-    return prompt if isinstance(prompt, str) else ""

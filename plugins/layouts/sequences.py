@@ -16,10 +16,11 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from harness.errors import HarnessError
 from harness.pools.record import PoolRecord, Say
@@ -30,7 +31,7 @@ NAME = ("name", "id", "description", "sequence_id", "design")
 PROBLEM = ("problem_id", "problem", "target")
 LOGPROB = ("logprob", "log_prob", "log_likelihood", "loglikelihood")
 CORRECT = ("correct", "plausible")
-CONFIDENCES = {"plddt": "plddt", "mean_plddt": "plddt", "ptm": "ptm"}  # column -> measurement
+PLDDT, PTM = ("plddt", "mean_plddt"), ("ptm",)
 ANY = "any"  # a problem of that id takes candidates of any kind
 TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -91,7 +92,7 @@ class Sequences:
 def _scores_taken(records: list[PoolRecord], candidates: list[Candidate]) -> str:
     columns = {"log-probabilities": "logprobs", "verdicts": "correct", "pLDDT and pTM": "measurements"}
     taken = [name for name, column in columns.items() if any(getattr(record, column) is not None for record in records)]
-    known = {*PROBLEM, *LOGPROB, *CORRECT, *CONFIDENCES}
+    known = {*PROBLEM, *LOGPROB, *CORRECT, *PLDDT, *PTM}
     others = sorted({name for candidate in candidates for name in candidate.scores} - known)
     shown = ", ".join(others[:6]) + (", ..." if len(others) > 6 else "")
     return (f" with {', '.join(taken)}" if taken else "") + (f"; not taken: {shown}" if others else "")
@@ -99,7 +100,7 @@ def _scores_taken(records: list[PoolRecord], candidates: list[Candidate]) -> str
 
 def _fasta(path: Path, file: IO[str]) -> Iterator[Candidate]:
     header, lines, start = "", list[str](), 0
-    for number, text in enumerate(file, 1):
+    for number, text in enumerate(chain(file, [">"]), 1):
         line = text.strip()
         if line.startswith(">"):
             if start:
@@ -107,8 +108,6 @@ def _fasta(path: Path, file: IO[str]) -> Iterator[Candidate]:
             header, lines, start = line[1:].strip(), [], number
         elif line and not line.startswith(";"):
             lines.append(line)
-    if start:
-        yield _candidate(header, "".join(lines), _scores(header), f"pool {path}, line {start}")
 
 
 def _scores(header: str) -> dict[str, str]:
@@ -149,11 +148,11 @@ def _candidate(name: str, text: str, scores: Mapping[str, str], where: str) -> C
 
 
 def _record(path: Path, name: str, candidates: list[Candidate]) -> PoolRecord:
-    correct = _column(candidates, CORRECT, _truth)
+    correct = _column(candidates, CORRECT, "true or false", lambda text: TRUTH[text.lower()])
     return PoolRecord(
         problem_id=name or path.name.split(".")[0],
         responses=[candidate.sequence for candidate in candidates],
-        logprobs=_column(candidates, LOGPROB, _number),
+        logprobs=_column(candidates, LOGPROB, "a number", _finite),
         logprob_kind="as the file gives them",
         correct=correct,
         measurements=None if correct else _confidences(candidates),
@@ -163,48 +162,38 @@ def _record(path: Path, name: str, candidates: list[Candidate]) -> PoolRecord:
 
 
 def _column(
-    candidates: list[Candidate], names: tuple[str, ...], value: Callable[[Candidate, str], Any]
+    candidates: list[Candidate], names: Iterable[str], kind: str, value: Callable[[str], Any]
 ) -> list[Any] | None:
     """The values under the first of these names that all candidates have; None where no name is."""
-    for name in names:
-        if all(name in candidate.scores for candidate in candidates):
-            return [value(candidate, name) for candidate in candidates]
-    return None
+    name = next((name for name in names if all(name in candidate.scores for candidate in candidates)), "")
+    values = []
+    for candidate in candidates if name else ():
+        text = candidate.scores[name]
+        try:
+            values.append(value(text))
+        except (ValueError, KeyError):
+            where = f"{candidate.where} ({candidate.name[:40]})"
+            raise HarnessError(f"{where}: {name} must be {kind}, got {text!r:.40}") from None
+    return values if name else None
+
+
+def _finite(text: str) -> float:
+    """The number that a text spells; ValueError if it is none, or not finite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
 
 
 def _confidences(candidates: list[Candidate]) -> list[dict[str, float]] | None:
     """pLDDT, from 0 to 1 whatever scale it had, and pTM; None unless all candidates have both."""
-    columns: dict[str, list[float]] = {}
-    for name, measurement in CONFIDENCES.items():
-        column = _column(candidates, (name,), _number)
-        if column is not None:
-            columns.setdefault(measurement, column)
-    if set(columns) != set(CONFIDENCES.values()):
+    plddt, ptm = (_column(candidates, names, "a number", _finite) for names in (PLDDT, PTM))
+    if plddt is None or ptm is None:
         return None
-    if max(columns["plddt"]) > 1:
-        columns["plddt"] = [value / 100 for value in columns["plddt"]]
-    for candidate, *values in zip(candidates, *columns.values(), strict=True):
-        if not all(0 <= value <= 1 for value in values):
-            _refuse(candidate, "plddt is from 0 to 1 or to 100, ptm from 0 to 1")
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-
-def _number(candidate: Candidate, name: str) -> float:
-    try:
-        value = float(candidate.scores[name])
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        _refuse(candidate, f"{name} must be a number, got {candidate.scores[name]!r:.40}")
-    return value
-
-
-def _truth(candidate: Candidate, name: str) -> bool:
-    value = TRUTH.get(candidate.scores[name].lower())
-    if value is None:
-        _refuse(candidate, f"{name} must be true or false, got {candidate.scores[name]!r:.40}")
-    return value
-
-
-def _refuse(candidate: Candidate, reason: str) -> NoReturn:
-    raise HarnessError(f"{candidate.where} ({candidate.name[:40]}): {reason}")
+    scale = 100 if max(plddt) > 1 else 1
+    rows = [{"plddt": confidence / scale, "ptm": other} for confidence, other in zip(plddt, ptm, strict=True)]
+    for candidate, row in zip(candidates, rows, strict=True):
+        if not all(0 <= value <= 1 for value in row.values()):
+            where = f"{candidate.where} ({candidate.name[:40]})"
+            raise HarnessError(f"{where}: plddt is from 0 to 1 or to 100, ptm from 0 to 1")
+    return rows

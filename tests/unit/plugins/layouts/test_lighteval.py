@@ -73,7 +73,7 @@ def test_a_document_logged_once_for_each_metric_has_its_responses_once(details):
 def test_parquet_that_is_no_pool_of_lighteval_is_refused_in_one_line(details, written):
     assert "its columns are a, b" in pool_refusal(details({"a": 1, "b": "x"}))
     assert "row 1: holds no responses" in pool_refusal(details(old_detail(0, [-1.5])))
-    assert "row 1: doc must be a struct, as lighteval writes it" in pool_refusal(
+    assert "row 1: doc and model_response must be structs, as lighteval writes them" in pool_refusal(
         details(new_detail(0, ["a"]) | {"doc": "x"})
     )
     scores = details(new_detail(0, []))

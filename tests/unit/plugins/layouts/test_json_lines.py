@@ -27,6 +27,13 @@ def test_samples_are_grouped_by_task_in_the_order_of_first_appearance_a_solution
     assert notes_on(path) == ["pool: read as evalplus samples"]
 
 
+def test_a_line_that_fits_two_layouts_is_read_as_the_one_that_was_registered_first(written):
+    path = written(
+        [{"task_id": "HumanEval/0", "solution": "def f(): return 1", "prompt": "def f():", "samples": ["x"]}]
+    )
+    assert notes_on(path) == ["pool: read as evalplus samples"]
+
+
 def test_another_graders_verdicts_are_named_and_not_taken(written):
     sample = {"task_id": "HumanEval/0", "completion": "    return 2\n"}
     rows = {

@@ -76,11 +76,11 @@ def test_a_document_joins_by_the_data_sets_id_and_by_what_was_asked_where_it_has
 
 def test_what_holds_no_texts_is_refused(written):
     faults = [
-        (lm_eval_line(0, ["a"], resps=[]), "line 1: no resps"),
-        (lm_eval_line(0, ["a"], resps="a"), "line 1: resps holds no texts"),
+        (lm_eval_line(0, ["a"], resps=[]), "line 1: holds no responses"),
+        (lm_eval_line(0, ["a"], resps="a"), "line 1: holds no responses"),
         (
             lm_eval_line(0, ["a"], resps=[[["-0.1", "False"]], [["-0.5", "False"]]]),
-            "line 1: resps holds no texts (those of a multiple-choice task",
+            "line 1: holds no responses (those of a multiple-choice task",
         ),
     ]
     assert not wrongly_refused(faults, lambda line: list(read_pool(written([line]), layouts=LAYOUTS)))
