@@ -275,5 +275,12 @@ def test_vllms_server_gives_the_log_probabilities_of_the_model_and_rows_by_their
             assert np.abs(here.score(CHATS[0], sampled) - sampled.logprobs).max() < 1e-3
             (singly,) = OpenAI(url=url, concurrency=1).sample(request)
             assert singly.token_ids == sampled.token_ids
+        plain, stopped = (
+            OpenAI(url=url, api="completions").sample(replace(request, sampler=Sampler(), stop=stop))[0]
+            for stop in ((), (")",))
+        )
+        assert list(stopped.texts) == [text.partition(")")[0] for text in plain.texts] != list(plain.texts)
+        assert all(end == "stop" for end, text in zip(stopped.finish, plain.texts, strict=True) if ")" in text)
+        assert stopped.token_ids is not None
         outcome = harness(*command(tmp_path / "runs", f"openai:url={url}", "--embedder", "tfidf"))
     assert outcome.code == 0, outcome.err

@@ -29,19 +29,7 @@ from harness.records import Floats, Limits, SampleRequest
 
 from .ledger import Ledger, append, lines, shown, worst_case
 from .requests import Key, Server, Session, finished
-from .wire import (
-    BYTES_A_TOKEN,
-    PATHS,
-    Choice,
-    Failed,
-    Form,
-    Refused,
-    first_form,
-    is_count,
-    needed,
-    read_choice,
-    usage_count,
-)
+from .wire import BYTES_A_TOKEN, PATHS, Choice, Failed, Form, Refused, first_form, is_count, read_choice, usage_count
 
 PROVIDER = "https://api.openai.com/v1"
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
@@ -289,7 +277,6 @@ class OpenAI:
         The first refusals show which fields the server accepts. `keep` is called first of all with what arrived.
         """
         form, prompt = self._form or self._first_form, request.prompts[j]
-
         worst = worst_case(prompt, request.max_tokens)
 
         def read(answer: Any) -> tuple[Choice, int | None]:
@@ -307,14 +294,9 @@ class OpenAI:
             try:
                 answered = await session.ask("POST", PATHS[self.api], body, read, gate, self.retries)
             except Refused as refusal:
-                narrower, is_known = None, self._form is not None
-                if refusal.status in (400, 422):
-                    narrower = form.after_refusal(str(refusal), request.sampler, is_known)
-                    if narrower is None and (name := needed(str(refusal), request.sampler)):
-                        raise HarnessError(
-                            f"openai: the server refuses {name}, which the sampler needs ({refusal}): choose another "
-                            "--sampler, or a server that takes it"
-                        ) from None
+                if refusal.status not in (400, 422):
+                    raise
+                narrower = form.after_refusal(str(refusal), request.sampler, proven=self._form is not None)
                 if narrower is None:
                     raise
                 form = narrower

@@ -226,7 +226,7 @@ class Session:
                         raise Again(f"an answer of more than {MOST_BYTES / 2**20:.0f} MiB", is_paid=True)
         except TimeoutError:
             raise Again(f"no answer within {self.server.timeout_s:g} s", TIMEOUTS, is_paid=True) from None
-        except httpx.RequestError as failure:
+        except (httpx.RequestError, httpx.InvalidURL) as failure:
             is_sent = not isinstance(failure, (httpx.ConnectError, httpx.ConnectTimeout))
             raise Again(f"{type(failure).__name__}: {failure}", is_paid=is_sent) from None
         status, answer = response.status_code, None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness import Message, Sampler
+from harness import HarnessError, Message, Sampler
 from harness.records import SampleRequest
 
 PATHS = {"chat": "/chat/completions", "completions": "/completions"}
@@ -90,12 +90,18 @@ class Form:
         """Return the form to try after a refusal, given the server's text; None if no other form can help.
 
         It has the other name of the token limit, or lacks the named field, else the next optional one. None if the
-        prompt is too long, the server refuses a field that the sampler needs, or an earlier request has `proven` the
-        form.
+        prompt is too long, or an earlier request has `proven` the form. HarnessError if the sampler needs the field.
         """
         if self.limit == "max_tokens" and re.search(r"max_completion_tokens\W+instead", refusal):
             return replace(self, limit="max_completion_tokens")
-        if TOO_LONG.search(refusal) or needed(refusal, sampler) or proven:
+        if TOO_LONG.search(refusal):
+            return None
+        if name := next((name for name in required(sampler) if re.search(rf"\b{name}\b", refusal)), ""):
+            raise HarnessError(
+                f"openai: the server refuses {name}, which the sampler needs ({refusal}): choose another --sampler, or "
+                "a server that takes it"
+            )
+        if proven:
             return None
         named = [name for name in sorted(self.fields) if re.search(rf"\b{name}\b", refusal)]
         optional = [name for name in OPTIONAL if name in self.fields]
@@ -112,11 +118,6 @@ def required(sampler: Sampler) -> dict[str, Any]:
     """Return the sampler's decoding parameters that differ from the defaults: a server must accept them."""
     names, plain = ("temperature", "top_p", "min_p", "top_k"), Sampler()
     return {name: getattr(sampler, name) for name in names if getattr(sampler, name) != getattr(plain, name)}
-
-
-def needed(refusal: str, sampler: Sampler) -> str | None:
-    """Return the first parameter that the sampler needs and the refusal's text names; None if there is none."""
-    return next((name for name in required(sampler) if re.search(rf"\b{name}\b", refusal)), None)
 
 
 @dataclass(frozen=True)

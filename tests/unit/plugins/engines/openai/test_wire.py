@@ -1,8 +1,10 @@
 """What is written to an OpenAI-compatible server, and how its answers are read, whatever they hold."""
 
+from support.refusals import refusal_of
+
 from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.openai.wire import OPTIONAL, first_form, needed, read_choice, reason_in, usage_count
+from harness_plugins.engines.openai.wire import OPTIONAL, first_form, read_choice, reason_in, usage_count
 from harness_plugins.samplers.plain import MinP, Nucleus
 
 EXTRAS = {"min_p", "top_k", "repetition_penalty"}
@@ -47,9 +49,9 @@ def test_a_refused_field_is_left_out_unless_the_sampler_needs_it_or_the_form_has
         assert form_after(refusal).fields == FORM.fields - {name}, name
         assert form_after(refusal, proven=True) is None, name
     for sampler, name in ((MinP(), "min_p"), (Sampler(top_k=5), "top_k"), (Nucleus(), "top_p")):
-        assert form_after(f"no {name} here", sampler) is None, name
-        assert needed(f"no {name} here", sampler) == name
-        assert needed(f"no {name}_x here", sampler) is None
+        line = refusal_of(form_after, f"no {name} here", sampler)
+        assert line.startswith(f"openai: the server refuses {name}, which the sampler needs (no {name} here)"), name
+        assert form_after(f"no {name}_x here", sampler) is not None, name
 
 
 def test_a_refusal_that_names_no_field_drops_the_optional_fields_in_turn():
