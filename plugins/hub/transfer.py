@@ -17,7 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
@@ -34,7 +34,6 @@ from harness.results import inert_text
 from harness.system.extras import hub_is_out_of_reach
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest
-from harness.system.json_text import read as read_json
 from harness.system.progress import Progress
 
 from .checks import check_settings, checked, pool_in
@@ -45,11 +44,13 @@ NO_TEXTS = (
     "response answers. Responses may quote them."
 )
 WITH_TEXTS = "The problems' texts (in `problems.jsonl`) are under a licence of their own:"
-# What the hub's client raises -> what it means.
-REASONS = {
+# What the hub's client raises, or the hub's HTTP status -> what it means.
+REASONS: dict[str | int | None, str] = {
     "GatedRepoError": "the repository is gated: accept its terms on its page first",
     "RepositoryNotFoundError": "no such dataset repository, or a private one that this token may not see",
     "RevisionNotFoundError": "the repository has no such revision",
+    **dict.fromkeys((401, 403), "the token may not do that (HTTP {}): it must be allowed to write to this repository"),
+    **dict.fromkeys((409, 412), "somebody else has changed the repository meanwhile: run the same command again"),
 }
 
 
@@ -92,14 +93,10 @@ class Hub:
 
 def message(failure: Exception) -> str:
     """What went wrong, in one line without addresses, which may hold signatures."""
-    kinds = {kind.__name__ for kind in type(failure).__mro__}
     status = getattr(getattr(failure, "response", None), "status_code", None)
-    if reason := next((REASONS[name] for name in REASONS if name in kinds), ""):
-        return reason
-    if status in (401, 403):
-        return f"the token may not do that (HTTP {status}): it must be allowed to write to this repository"
-    if status in (409, 412):
-        return "somebody else has changed the repository meanwhile: run the same command again"
+    for sign in (*(kind.__name__ for kind in type(failure).__mro__), status):
+        if sign in REASONS:
+            return REASONS[sign].format(status)
     if isinstance(failure, HarnessError | ValueError):  # the hub refuses what it was sent, e.g. the card's licence
         return " ".join(str(failure).split())[:300]
     cause = failure.__cause__ or failure
@@ -149,14 +146,18 @@ def push_pool(
     with pool.store.used():
         columns = _columns(pool, kinds)
         settings = [pool.folder / "pool.json", *(folder / "column.json" for folder in columns)]
-        for name, value in dict(item for path in settings for item in flat(read_json(path, "pool push"))).items():
-            if isinstance(value, str) and re.match(r"/|~|[A-Za-z]:\\|\w+://", value):
-                progress.say(f"pool push: the settings and the card say {name} = {value}")
+        texts = "".join(path.read_text("utf-8") for path in settings)
+        for name, value in dict.fromkeys(re.findall(r'"(\w+)": "((?:/|~|[A-Za-z]:\\|\w+://)[^"]*)"', texts)):
+            progress.say(f"pool push: the settings and the card say {name} = {value}")
         if licence is None:
             progress.say("pool push: no --licence: the card says 'unknown', under which nobody may use it")
         hub = Hub(repo, "pool push")
         every, rows = _all_checked(pool, columns, progress)
         local = [*settings, *(path for paths in every for path in paths)]
+        if stale_only := {folder.name for folder in columns} - {path.parent.name for path in local[len(settings) :]}:
+            raise HarnessError(
+                f"pool {pool.key}: no rows of {min(stale_only)} are of these responses: `harness run` first"
+            )
         add: dict[str, Any] = {path.relative_to(root).as_posix(): path for path in local}
         with tempfile.TemporaryDirectory() as folder:  # a line's check is tied to the names of its folder and file
             listed = Path(folder) / pool.folder.name / "problems.jsonl"
@@ -198,20 +199,13 @@ def _stem(name: str) -> str:
 
 def _columns(pool: StoredPool, kinds: Sequence[str]) -> list[Path]:
     """The folders to push, that of the responses first."""
-    responses = pool.column("responses")
-    if responses is None or not pool.questions:
-        raise HarnessError(f"pool {pool.key}: holds no responses yet")
-    firsts = {question: pool.path(responses, question) for question in pool.questions.values()}
-    columns = [responses]
-    for kind in kinds:
-        made = [
-            folder
-            for folder in pool.columns(kind)
-            if any(path and pool.path(folder, question, [path]) for question, path in firsts.items())
-        ]
-        if not made:
-            raise HarnessError(f"pool {pool.key}: {pool.store.root} has no {kind} of it: `harness run` makes them")
-        columns += made[-1:] if kind == "verdicts" else made
+    columns = []
+    for kind in ("responses", *kinds):
+        folders = pool.columns(kind) if pool.questions else []
+        if not folders:
+            lacks = f"{pool.store.root} has no {kind} of it: `harness run` makes them"
+            raise HarnessError(f"pool {pool.key}: {lacks if pool.questions else 'holds no responses yet'}")
+        columns += folders[-1:] if kind == "verdicts" else folders
     return columns
 
 
@@ -232,14 +226,9 @@ def _check_prompts(pool: StoredPool, prompts: str | None) -> None:
 
 def _repository(hub: Hub, pool: StoredPool, private: bool, pushed: set[str]) -> tuple[Any, dict[str, int]]:
     """The repository (`Hub.about`), made if it is not there; HarnessError if this pool must not go there."""
-    try:
-        about, there = hub.about()
-    except HarnessError as failure:
-        if type(failure.__cause__).__name__ != "RepositoryNotFoundError":
-            raise
-        with hub.one_line():
-            hub.api.create_repo(hub.repo, repo_type="dataset", private=private, exist_ok=True)
-        return hub.about()
+    with hub.one_line():
+        hub.api.create_repo(hub.repo, repo_type="dataset", private=private, exist_ok=True)
+    about, there = hub.about()
     with hub.one_line():
         if private and not about.private:
             raise HarnessError("the repository is public: choose another, or make it private first")
@@ -278,7 +267,6 @@ def card(pool: StoredPool, repo: str, licence: str | None, prompts: str | None, 
         "task_categories": ["text-generation"],
         "configs": configs,
     }
-    made = [[*map(inert_text.markdown, setting)] for setting in (*flat(pool.about), ("harness", __version__))]
     page = Template(files(__package__).joinpath("card.md").read_text("utf-8")).substitute(
         front="\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items()),
         title=inert_text.markdown(title),
@@ -287,7 +275,7 @@ def card(pool: StoredPool, repo: str, licence: str | None, prompts: str | None, 
         repo=repo,
         key=pool.key,
         texts=NO_TEXTS if prompts is None else f"{WITH_TEXTS} {inert_text.markdown(prompts)}.",
-        settings="\n".join(f"| {name} | {value} |" for name, value in made),
+        settings=json.dumps(pool.about | {"harness": __version__}, indent=1),
         folders="\n".join(f"- `{folder}`" for folder in folders),
     )
     content = page.rstrip("\n").encode("utf-8", "replace")
@@ -300,15 +288,6 @@ def _is_ours(hub: Hub, commit: str) -> bool:
         path = hub.api.hf_hub_download(hub.repo, CARD, repo_type="dataset", revision=commit, local_dir=folder)
         content, _, mark = Path(path).read_bytes().rpartition(b"\n<!-- ")
     return mark == f"{hashlib.sha256(content).hexdigest()} -->\n".encode()
-
-
-def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted name, value) of each of nested settings, e.g. ("sampler.temperature", 1.0)."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
 
 
 # Pull.
@@ -364,24 +343,25 @@ def _brought(pool: StoredPool, root: Path, progress: Progress) -> dict[str, Any]
     count = len(pool.store.files(columns[0]))
     if not every or len(every) < count:
         raise HarnessError(f"half of a pool: of {count - len(every)} files of responses nothing says to which problem")
-    store, target, new = Store(root), root / pool.folder.name, 0
-    for responses, *_ in every:
-        there = store.files(target / columns[0].name).get(stem_of(responses))
+    store, target, moves, new = Store(root), root / pool.folder.name, dict[Path, Path](), 0
+    for paths in every:
+        for path in reversed(paths):  # responses last: they say that all is there
+            place = target / path.relative_to(pool.folder)
+            there = store.files(place.parent).get(stem_of(place))
+            if there is None or is_part(there):
+                moves[path] = place
+            elif path == paths[0] and there.name != path.name:
+                raise HarnessError(
+                    f"{root} has other responses ({there.name}) under key {pool.key}: pull into another --store"
+                )
         new += there is None
-        if there and not is_part(there) and there.name != responses.name:
-            raise HarnessError(
-                f"{root} has other responses ({there.name}) under key {pool.key}: pull into another --store"
-            )
     for path in (pool.folder / "pool.json", *(folder / "column.json" for folder in columns)):
         if not (place := target / path.relative_to(pool.folder)).exists():
             write_atomically(place, path.read_bytes())
     list_problems(target, pool.questions.values())
-    for path in (path for paths in every for path in reversed(paths)):  # responses last: they say that all is there
-        place = target / path.relative_to(pool.folder)
-        there = store.files(place.parent).get(stem_of(place))
-        if there is None or is_part(there):
-            with disk_errors(place):
-                os.replace(path, place)
+    for path, place in moves.items():
+        with disk_errors(place):
+            os.replace(path, place)
     return {
         "pool": pool.key,
         "problems": len(every),

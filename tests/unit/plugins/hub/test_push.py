@@ -191,5 +191,5 @@ def test_the_problems_of_others_and_paths_of_this_machine_are_not_passed_on_unsa
     assert not hub.repositories
     outcome = push(key=key, root=root)
     assert outcome.code == 0
-    assert "the settings and the card say engine.model = /home/me/secret" in outcome.err
+    assert "the settings and the card say model = /home/me/secret" in outcome.err
     assert "Find it." not in str(hub.repositories[REPO].files) + parquet_text(hub.repositories[REPO].files)
