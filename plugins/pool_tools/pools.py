@@ -303,8 +303,10 @@ def put_summary(value: Mapping[str, Any]) -> None:
 
 
 def put_inspected(value: Mapping[str, Any], is_file: bool) -> None:
-    """Print what `inspect` returned, and of a file without verdicts where those of a run are."""
-    put_summary(value)
+    """Print what `inspect` returned, with names that say what is a share, and of a file whose verdicts count."""
+    names = {"distinct": "distinct (share)", "cut_at_max_tokens": "cut at max tokens (share)"}
+    names |= {"graded": "verdicts in the file"} if is_file else {}
+    put_summary({names.get(key, key): entry for key, entry in value.items()})
     if is_file and not value["graded"]:
         put("verdicts of a run are in its store: `harness pool inspect KEY`, `harness pool show KEY`")
 

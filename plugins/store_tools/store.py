@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -118,8 +118,11 @@ class Part:
 
     def described(self) -> dict[str, Any]:
         """What it is, and how large; and when a file of it was last read or written, as far as the disk keeps that."""
-        stats = [path.lstat() for path in self.files]
-        used = datetime.fromtimestamp(max(max(stat.st_mtime, stat.st_atime) for stat in stats), UTC)
+        stats = []
+        for path in self.files:
+            with suppress(FileNotFoundError):  # a run that goes on has renamed it meanwhile
+                stats.append(path.lstat())
+        used = datetime.fromtimestamp(max((max(stat.st_mtime, stat.st_atime) for stat in stats), default=0), UTC)
         row = {"stage": self.stage, "key": self.key, "task": self.task, "model": self.model, "files": len(stats)}
         return {**row, "bytes": sum(stat.st_size for stat in stats), "last_used": used.isoformat(timespec="seconds")}
 
@@ -216,11 +219,8 @@ def prune(root: Path, pools: bool, yes: bool, progress: Progress) -> dict[str, A
 
     pools  also what is costly: unused pools and sequences, their hidden states, what came from a file
 
-    Return a dict:
-    store    the store's folder
-    deleted  whether the files are deleted
-    rows     a dict of each column: stage, key, task, model, files, bytes, when "last_used", whether it is "costly"
-             (deleted only with `pools`), and whether it "goes"
+    Return the "store"'s folder, whether it is "deleted", and "rows", a dict of each column: `Part.described`, whether
+    it is "costly" (deleted only with `pools`), and whether it "goes".
     """
     with _opened(root, alone=yes) as parts:
         unused = [part for part in parts if part.state != NEEDED]
@@ -255,10 +255,7 @@ def _delete(parts: Sequence[Part], progress: Progress) -> None:
 def put_listing(value: Mapping[str, Any]) -> None:
     """Print what `listing` returned."""
     rows = value["rows"]
-    put(_line("", "size", "unused", "last used"))
-    for row in _titled(rows):
-        unused = row["made_again"] + row["costly"]
-        put(_line(row["stage"], size_text(row["bytes"]), size_text(unused) if unused else "-", _age(row["last_used"])))
+    _put_rows(rows, "unused", lambda row: size_text(unused) if (unused := row["made_again"] + row["costly"]) else "-")
     put(f"\n{value['store']}: {_amount(rows)}")
     if again := sum(row["made_again"] for row in rows):
         put(f"unused, and made again if needed: {size_text(again)} (`harness store prune`)")
@@ -271,32 +268,24 @@ def put_pruned(value: Mapping[str, Any]) -> None:
     rows, deleted = value["rows"], value["deleted"]
     going, kept = [row for row in rows if row["goes"]], [row for row in rows if not row["goes"]]
     if going:
-        _put_parts(going)
+        _put_rows(going, "key", lambda row: str(row["key"][:8]))
         put(f"deleted: {_amount(going)}" if deleted else f"--yes deletes this: {_amount(going)}")
     else:
         put("nothing to delete" + (": cells use all that is made again" if kept else ": cells use all of it"))
     if kept:
         put("\nkept, because it is costly to make again, or from a file (a run that was killed goes on")
         put("from it); no cell uses it, and --pools deletes it too:")
-        _put_parts(kept)
+        _put_rows(kept, "key", lambda row: str(row["key"][:8]))
 
 
-def _put_parts(rows: Sequence[Mapping[str, Any]]) -> None:
-    put(_line("", "size", "key", "last used"))
-    for row in _titled(rows):
-        put(_line(row["stage"], size_text(row["bytes"]), row["key"][:8], _age(row["last_used"])))
-
-
-def _titled(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The rows, with a printed title before those of each task and model; of a model that is a folder its last part."""
+def _put_rows(rows: Sequence[Mapping[str, Any]], head: str, third: Callable[[Mapping[str, Any]], str]) -> None:
+    """Print a line for each row, under its task and model (of a model that is a folder the last part)."""
+    put(f"  {'':<12}{'size':>10}{head:>12}{'last used':>13}")
     for (task, model), group in groupby(rows, key=lambda row: (row["task"], row["model"])):
         name = Path(model).name if model.startswith(("/", ".", "~")) else model
         put(f"{'all tasks' if task == ALL else task}, {'all models' if model == ALL else name}")
-        yield from group
-
-
-def _line(stage: str, size: str, third: str, age: str) -> str:
-    return f"  {stage:<12}{size:>10}{third:>12}{age:>13}"
+        for row in group:
+            put(f"  {row['stage']:<12}{size_text(row['bytes']):>10}{third(row):>12}{_age(row['last_used']):>13}")
 
 
 def _amount(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -44,7 +44,7 @@ def test_a_summary_counts_responses_verdicts_and_what_was_cut(harness, written, 
     }
     shown = harness("pool", "inspect", written([{"problem_id": "a", "responses": ["x"]}], "one.jsonl")).out
     words = shown.split()
-    assert [words[words.index(word) + 1] for word in ("graded", "solvable", "distinct")] == ["0", "-", "1"]
+    assert [words[words.index(word) + 1] for word in ("file", "solvable", "(share)")] == ["0", "-", "1"]
     assert "`harness pool show KEY`" in shown
     key = harness("pool", "import", path, *store, "--json").rows["pool"]
     out = path.with_name("out.jsonl")
