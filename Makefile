@@ -66,13 +66,13 @@ smollm2: .venv/run.stamp  ## SmolLM2-135M-Instruct for `--model smollm2-135m`: 9
 
 # MODEL=FOLDER or org/name: another model than smollm2-135m. DEVICE=cpu: what can be tried without a GPU. What cannot be
 # installed is a skipped check, not the end.
-gpu-check:  ## ten minutes on one GPU, installation aside: what was only run on CPUs so far; one file to send in
+gpu-check:  ## ten minutes on one GPU, installation aside: what was only run on CPUs so far
 	@[ "$(DEVICE)" = cpu ] || nvidia-smi > /dev/null 2>&1 || { echo "gpu-check: nvidia-smi finds no GPU here; make gpu-check DEVICE=cpu tries what a CPU can do"; exit 2; }
-	$(MAKE) --no-print-directory .venv/run.stamp
+	$(MAKE) --no-print-directory .venv/test.stamp
 	$(PIP) --editable '.[gguf,trl]'
 	-$(MAKE) --no-print-directory .venv-vllm/stamp
 	$(if $(MODEL),,$(BIN)/python -m harness_plugins.models.smollm2)
-	$(BIN)/harness gpu-check $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)")
+	$(if $(MODEL),GPU_CHECK_MODEL="$(MODEL)") $(if $(DEVICE),GPU_CHECK_DEVICE="$(DEVICE)") $(BIN)/python -m pytest --durations 8 tests/gpu
 
 esm: .venv-esm/stamp  ## ESM3's environment, for `harness run --task proteins` and its tests
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,10 +36,17 @@ def push(
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .transfer import Push, push_pool, pushed
+    from .transfer import push_pool
 
-    request = Push(key, repo, store, private, licence, prompts, vectors, verdicts)
-    show(push_pool(request, Progress()), as_json, lambda made: put(pushed(made)))
+    kinds = [kind for kind, is_asked in (("vectors", vectors), ("verdicts", verdicts)) if is_asked]
+
+    def line(made: dict[str, Any]) -> None:
+        size = f"{made['bytes'] / 1e6:,.1f} MB in {', '.join(made['stages'])}"
+        numbers = f"{made['responses']:,} responses to {made['problems']:,} problems, {size}"
+        put(f"{repo} ({'private' if made['private'] else 'public'}): pool {made['pool']}, {numbers}")
+
+    made = push_pool(key, repo, store, Progress(), private=private, licence=licence, prompts=prompts, kinds=kinds)
+    show(made, as_json, line)
 
 
 def pull(
@@ -55,7 +62,10 @@ def pull(
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .transfer import pull_pool, pulled
+    from .transfer import pull_pool
 
-    made = pull_pool(repo, store, Progress(), revision, verdicts=not no_verdicts)
-    show(made, as_json, lambda made: put(pulled(made)))
+    def line(made: dict[str, Any]) -> None:
+        numbers = f"{made['responses']:,} responses to {made['problems']:,} problems, {made['new']:,} of them new here"
+        put(f"pool {made['pool']}: {numbers}; {', '.join(made['stages'])} from {repo} at {made['commit'][:12]}")
+
+    show(pull_pool(repo, store, Progress(), revision, verdicts=not no_verdicts), as_json, line)

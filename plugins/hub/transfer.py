@@ -1,122 +1,195 @@
-"""`harness pool push` and `harness pool pull`: a pool is a folder, which is copied to a repository, and back.
+"""`harness pool push|pull`: a pool is a folder, which is copied to a repository of the hub, and back.
 
-    REPO/README.md          the card
+    REPO/README.md          the card (`card.md`)
     REPO/POOL/...           the pool's folder in the store: responses, and the vectors and verdicts that were asked for
 
 The problems' texts are not pushed unless their licence is named: those of AIME and MATH may not be redistributed. All
-that is pulled is checked (`pool_files`) before the first file comes into the store; the responses come last. A push is
-one commit, so a reader sees all of it or nothing.
+that is pulled is checked (`checks`) before the first file comes into the store; the responses come last. A push is one
+commit, so a reader sees all of it or nothing. The hub's client handles the token (`hf auth login`, `HF_TOKEN`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
+from harness import __version__
 from harness.columns.store import Damaged, Store, is_part, stem_of
 from harness.columns.stored import StoredPool, list_problems, stored_pool
 from harness.errors import HarnessError
 from harness.plugin_system.component import parse_spec
 from harness.plugin_system.registry import load_registry
+from harness.results import inert_text
+from harness.system.extras import hub_is_out_of_reach
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest
-from harness.system.json_text import read as read_json
 from harness.system.progress import Progress
 
-from . import card
-from .dataset import HubDataset, Snapshot
-from .pool_files import check_problems, check_settings, checked, pool_in
+from .checks import check_settings, checked, pool_in
+
+CARD = "README.md"
+NO_TEXTS = (
+    "The problems' texts are not here: `problems.jsonl` has their ids, and the task's own data says which problem a "
+    "response answers. Responses may quote them."
+)
+WITH_TEXTS = "The problems' texts (in `problems.jsonl`) are under a licence of their own:"
+# What the hub's client raises, or the hub's HTTP status -> what it means.
+REASONS: dict[str | int | None, str] = {
+    "GatedRepoError": "the repository is gated: accept its terms on its page first",
+    "RepositoryNotFoundError": "no such dataset repository, or a private one that this token may not see",
+    "RevisionNotFoundError": "the repository has no such revision",
+    **dict.fromkeys((401, 403), "the token may not do that (HTTP {}): it must be allowed to write to this repository"),
+    **dict.fromkeys((409, 412), "somebody else has changed the repository meanwhile: run the same command again"),
+}
+
+
+class Hub:
+    """A dataset repository of the hub; HarnessError if `repo` is not OWNER/NAME or the hub is out of reach."""
+
+    def __init__(self, repo: str, command: str) -> None:
+        self.repo, self.doing = repo, f"{command} {repo}"
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII):
+            raise HarnessError(f"{command}: a repository is OWNER/NAME, got {repo!r}")
+        is_away = hub_is_out_of_reach()  # HarnessError if its client is not installed
+        from huggingface_hub import HfApi, constants, get_token
+        from huggingface_hub.utils import disable_progress_bars
+
+        self.endpoint = constants.ENDPOINT
+        if is_away:
+            raise HarnessError(
+                f"{self.doing}: {self.endpoint} is out of reach (HF_ENDPOINT and HF_HUB_OFFLINE say more)"
+            )
+        if command == "pool push" and not get_token():
+            raise HarnessError(f"{self.doing}: no token to write with: run `hf auth login`, or set HF_TOKEN")
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+        self.api = HfApi(library_name="diversity-harness", library_version=__version__)
+
+    def about(self, revision: str | None = None) -> tuple[Any, dict[str, int]]:
+        """What the hub says of the repository at a branch, tag or commit (None: the newest), and path -> bytes."""
+        with self.one_line():
+            about = self.api.dataset_info(self.repo, revision=revision, files_metadata=True, timeout=30.0)
+        return about, {file.rfilename: file.size or 0 for file in about.siblings or ()}
+
+    @contextmanager
+    def one_line(self) -> Iterator[None]:
+        """Turn any exception inside into a HarnessError of one line that begins with the command and the repository."""
+        try:
+            yield
+        except Exception as failure:
+            raise HarnessError(f"{self.doing}: {message(failure)}") from failure
+
+
+def message(failure: Exception) -> str:
+    """What went wrong, in one line without addresses, which may hold signatures."""
+    status = getattr(getattr(failure, "response", None), "status_code", None)
+    for sign in (*(kind.__name__ for kind in type(failure).__mro__), status):
+        if sign in REASONS:
+            return REASONS[sign].format(status)
+    if isinstance(failure, HarnessError | ValueError):  # the hub refuses what it was sent, e.g. the card's licence
+        return " ".join(str(failure).split())[:300]
+    cause = failure.__cause__ or failure
+    first = next(iter(str(cause).strip().splitlines()), "")
+    words = ["(address)" if "://" in word else word for word in first.split()]
+    return f"{type(cause).__name__}: {' '.join(words)}"[:200] + "; run the same command again to go on"
+
+
+def _all_checked(pool: StoredPool, columns: Sequence[Path], progress: Progress) -> tuple[list[list[Path]], int]:
+    """Each problem's files, that of its responses first, all read and checked; the number of responses."""
+    every, rows = [], 0
+    with progress.stage("check", len(pool.questions), "problems", closing=False) as stage:
+        for question in pool.questions.values():
+            paths, n = checked(pool, question, columns)
+            every.append(paths)
+            rows += n
+            stage.advance()
+    return every, rows
+
 
 # Push.
 
 
-@dataclass(frozen=True)
-class Push:
-    """The options of a push.
+def push_pool(
+    key: str,
+    repo: str,
+    root: Path,
+    progress: Progress,
+    *,
+    private: bool = False,
+    licence: str | None = None,
+    prompts: str | None = None,
+    kinds: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Copy a pool of the store at `root` to a dataset repository in one commit; return a summary of it.
 
     key        the pool's key, or how it begins
-    repo       OWNER/NAME of a dataset repository on the hub
-    store      the store's folder
     private    create the repository as private; an existing one must be private then
     licence    of the responses, as the hub writes it, e.g. "mit"; None: the card says "unknown"
     prompts    the licence of the problems' texts; None leaves the texts out
-    vectors, verdicts   push the store's vectors of the responses, and the newest verdicts on them
+    kinds      push the store's "vectors" of the responses, the newest "verdicts" on them; those of an earlier push stay
     """
-
-    key: str
-    repo: str
-    store: Path
-    private: bool = False
-    licence: str | None = None
-    prompts: str | None = None
-    vectors: bool = False
-    verdicts: bool = False
-
-    def __post_init__(self) -> None:
-        if self.licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", self.licence):
-            raise HarnessError(f"pool push: --licence is an id of the hub, e.g. mit or cc-by-4.0, got {self.licence!r}")
-
-
-def push_pool(request: Push, progress: Progress) -> dict[str, Any]:
-    """Copy a pool, and the vectors and verdicts asked for, to a repository in one commit; return a summary of it.
-
-    Vectors and verdicts from an earlier push of the same pool stay.
-
-    The summary has repo, commit, private, bytes (of all that was pushed), pool (its key), problems and responses
-    (numbers), stages (the columns' folders) and prompts (whether the problems' texts are there).
-    """
-    pool = stored_pool(request.store, request.key)
-    _check_prompts(request, pool)
+    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
+        raise HarnessError(f"pool push: --licence is an id of the hub, e.g. mit or cc-by-4.0, got {licence!r}")
+    pool = stored_pool(root, key)
+    _check_prompts(pool, prompts)
     with pool.store.used():
-        columns = _columns(request, pool)
-        _say_what_shows(request, [pool.folder / "pool.json", *(each / "column.json" for each in columns)], progress)
-        hub = HubDataset(request.repo, "pool push")
-        hub.require_token()
-        existing = hub.snapshot_if_there()
-        with progress.stage("check", len(pool.questions), "problems") as stage:
-            files, rows = [], 0
-            for question in pool.questions.values():
-                paths, n = checked(pool, question, columns)
-                files += paths
-                rows += n
-                stage.advance()
-        kept = _kept(request, hub, pool, existing, files)
-        meta = [pool.folder / "pool.json", *(folder / "column.json" for folder in columns)]
-        add: dict[str, Path | bytes] = {_name(pool, path): path for path in [*meta, *files]}
-        add[f"{pool.folder.name}/problems.jsonl"] = _problems(pool, request.prompts is not None)
-        if existing is None:
-            hub.create(request.private)
-        snapshot = existing or hub.snapshot()
-        made = card.Card(pool, request.repo, request.licence, request.prompts, len(pool.questions), rows)
-        page = made.page(sorted({path.split("/")[1] for path in [*kept, *add] if path.count("/") == 2}))
-        if card.is_ours(hub, snapshot):
-            add[card.NAME] = page.encode("utf-8", "replace")
-        else:
-            progress.say(f"pool push: {card.NAME} of the repository is not ours: left as it is")
-        stale = {path for path in snapshot.files if path in kept and _stem(path) in {_stem(name) for name in add}}
-        message = f"Pool {pool.key}: {rows:,} responses to {len(pool.questions):,} problems"
-        commit = hub.commit(add, sorted(stale - set(add)), message, snapshot.commit)
+        columns = _columns(pool, kinds)
+        settings = [pool.folder / "pool.json", *(folder / "column.json" for folder in columns)]
+        texts = "".join(path.read_text("utf-8") for path in settings)
+        for name, value in dict.fromkeys(re.findall(r'"(\w+)": "((?:/|~|[A-Za-z]:\\|\w+://)[^"]*)"', texts)):
+            progress.say(f"pool push: the settings and the card say {name} = {value}")
+        if licence is None:
+            progress.say("pool push: no --licence: the card says 'unknown', under which nobody may use it")
+        hub = Hub(repo, "pool push")
+        every, rows = _all_checked(pool, columns, progress)
+        local = [*settings, *(path for paths in every for path in paths)]
+        if stale_only := {folder.name for folder in columns} - {path.parent.name for path in local[len(settings) :]}:
+            raise HarnessError(
+                f"pool {pool.key}: no rows of {min(stale_only)} are of these responses: `harness run` first"
+            )
+        add: dict[str, Any] = {path.relative_to(root).as_posix(): path for path in local}
+        with tempfile.TemporaryDirectory() as folder:  # a line's check is tied to the names of its folder and file
+            listed = Path(folder) / pool.folder.name / "problems.jsonl"
+            list_problems(listed.parent, pool.questions.values(), prompts is not None)
+            add[f"{pool.folder.name}/problems.jsonl"] = listed.read_bytes()
+        stems = set(map(_stem, add))
+        about, there = _repository(hub, pool, private, stems)
+        stale = {path for path in there if _stem(path) in stems} - set(add) - {CARD}
+        with hub.one_line():
+            if CARD not in there or _is_ours(hub, about.sha):
+                folders = {path.split("/")[1] for path in {*there, *add} - stale if path.count("/") == 2}
+                add[CARD] = card(pool, repo, licence, prompts, rows, sorted(folders))
+            else:
+                progress.say(f"pool push: {CARD} of the repository is not ours: left as it is")
+            from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+            operations = [*map(CommitOperationDelete, sorted(stale)), *map(CommitOperationAdd, add, add.values())]
+            title = f"Pool {pool.key}: {rows:,} responses to {len(pool.questions):,} problems"
+            commit = hub.api.create_commit(  # `upload_folder` makes several commits of a large folder
+                repo, operations, commit_message=title, repo_type="dataset", parent_commit=about.sha
+            )
     return {
-        "repo": request.repo,
-        "commit": commit,
-        "private": snapshot.private,
+        "repo": repo,
+        "commit": str(commit.oid),
+        "private": bool(about.private),
         "bytes": sum(len(each) if isinstance(each, bytes) else each.stat().st_size for each in add.values()),
         "pool": pool.key,
         "problems": len(pool.questions),
         "responses": rows,
         "stages": [folder.name for folder in columns],
-        "prompts": request.prompts is not None,
+        "prompts": prompts is not None,
     }
-
-
-def _name(pool: StoredPool, path: Path) -> str:
-    return f"{pool.folder.name}/{path.relative_to(pool.folder).as_posix()}"
 
 
 def _stem(name: str) -> str:
@@ -124,99 +197,97 @@ def _stem(name: str) -> str:
     return f"{name.rpartition('/')[0]}/{stem_of(Path(name))}"
 
 
-def _columns(request: Push, pool: StoredPool) -> list[Path]:
+def _columns(pool: StoredPool, kinds: Sequence[str]) -> list[Path]:
     """The folders to push, that of the responses first."""
-    responses = pool.column("responses")
-    if responses is None or not pool.questions:
-        raise HarnessError(f"pool {pool.key}: holds no responses yet")
-    firsts = {question: pool.path(responses, question) for question in pool.questions.values()}
-    if lacking := sum(is_part(path) for path in firsts.values() if path):
-        raise HarnessError(
-            f"pool {pool.key}: requests of {lacking} problems stayed unanswered: run the same command again until "
-            "none do, then push"
-        )
-    columns = [responses]
-    for wanted, kind, name in ((request.vectors, "vectors", "embeddings"), (request.verdicts, "verdicts", "verdicts")):
-        folders = [
-            folder
-            for folder in (pool.columns(kind) if wanted else ())
-            if any(path and pool.path(folder, question, [path]) for question, path in firsts.items())
-        ]
-        if wanted and not folders:
-            raise HarnessError(f"pool {pool.key}: {request.store} has no {name} of it: `harness run` makes them")
+    columns = []
+    for kind in ("responses", *kinds):
+        folders = pool.columns(kind) if pool.questions else []
+        if not folders:
+            lacks = f"{pool.store.root} has no {kind} of it: `harness run` makes them"
+            raise HarnessError(f"pool {pool.key}: {lacks if pool.questions else 'holds no responses yet'}")
         columns += folders[-1:] if kind == "verdicts" else folders
     return columns
 
 
-def _problems(pool: StoredPool, with_prompts: bool) -> bytes:
-    """The list of the pool's problems; their texts only if they may go."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / pool.folder.name  # a line's check is tied to the names of its folder and file
-        list_problems(place, pool.questions.values(), with_prompts)
-        return (place / "problems.jsonl").read_bytes()
-
-
-def _check_prompts(request: Push, pool: StoredPool) -> None:
-    task = pool.about.get("task") or ""
-    if request.prompts is not None and (owner := _owner(task)):
+def _check_prompts(pool: StoredPool, prompts: str | None) -> None:
+    """HarnessError for texts that may not be redistributed; of a task that is not installed nobody knows."""
+    task, factory = pool.about.get("task"), None
+    if task and prompts is not None:
+        with suppress(HarnessError):
+            factory = load_registry().find("task", parse_spec(task).name).load()
+    if owner := getattr(factory, "owner", None):
         raise HarnessError(
             f"pool push: the problems of {task} belong to {owner} and are not pushed: leave --prompts away; "
             "the responses join again by the problems' ids"
         )
-    if request.prompts == "":
+    if prompts == "":
         raise HarnessError("pool push: --prompts wants the licence under which the problems' texts may be passed on")
 
 
-def _owner(task: str) -> str | None:
-    """The owner of the problems' texts if they may not be redistributed; None also if the task is not installed."""
-    try:
-        factory = load_registry().find("task", parse_spec(task).name).load() if task else None
-    except HarnessError:
-        return None
-    return getattr(factory, "owner", None)
-
-
-def _say_what_shows(request: Push, settings: Sequence[Path], progress: Progress) -> None:
-    """Tell the user what the repository will show that they may not expect: paths, addresses, no licence."""
-    made = [item for path in settings for item in card.flat(read_json(path, "pool push"))]
-    for name, value in dict(made).items():
-        if isinstance(value, str) and re.match(r"/|~|[A-Za-z]:\\|\w+://", value):
-            progress.say(f"pool push: the settings and the card say {name} = {value}")
-    if request.licence is None:
-        progress.say("pool push: no --licence: the card says 'unknown', under which nobody may use it")
-
-
-def _kept(
-    request: Push, hub: HubDataset, pool: StoredPool, existing: Snapshot | None, files: Sequence[Path]
-) -> set[str]:
-    """The files of the pool that the repository has; HarnessError if the pool must not be pushed there."""
-    if existing is None:
-        return set()
-    if request.private and not existing.private:
-        raise HarnessError(f"{hub.doing}: the repository is public: choose another, or make it private first")
+def _repository(hub: Hub, pool: StoredPool, private: bool, pushed: set[str]) -> tuple[Any, dict[str, int]]:
+    """The repository (`Hub.about`), made if it is not there; HarnessError if this pool must not go there."""
     with hub.one_line():
-        there = pool_in(existing.files)
-    if there is None and set(existing.files) - {".gitattributes", card.NAME}:
-        raise HarnessError(f"{hub.doing}: the repository holds files that are no pool: choose another, or a new one")
-    if there not in (None, pool.folder.name):
-        raise HarnessError(f"{hub.doing}: the repository holds pool {there}, and holds one only: choose another")
-    kept = {path for path in existing.files if path.startswith(f"{pool.folder.name}/")}
-    pushed = {_stem(_name(pool, path)) for path in files}
-    missing = {_stem(path) for path in kept if "/responses." in path and path.endswith(".parquet")} - pushed
-    if missing:
-        raise HarnessError(
-            f"{hub.doing}: the repository holds {len(missing)} problems that {request.store} does not: "
-            "`harness pool pull` it first"
-        )
-    return kept
+        hub.api.create_repo(hub.repo, repo_type="dataset", private=private, exist_ok=True)
+    about, there = hub.about()
+    with hub.one_line():
+        if private and not about.private:
+            raise HarnessError("the repository is public: choose another, or make it private first")
+        name = pool_in(there)
+        if name is None and set(there) - {".gitattributes", CARD}:
+            raise HarnessError("the repository holds files that are no pool: choose another, or a new one")
+        if name not in (None, pool.folder.name):
+            raise HarnessError(f"the repository holds pool {name}, and holds one only: choose another")
+        rows = [path for path in there if "/responses." in path and path.endswith(".parquet")]
+        if missing := set(map(_stem, rows)) - pushed:
+            raise HarnessError(
+                f"the repository holds {len(missing)} problems that {pool.store.root} does not: "
+                "`harness pool pull` it first"
+            )
+    return about, there
 
 
-def pushed(made: dict[str, Any]) -> str:
-    """Return the line that the command prints; `made` is the summary that `push_pool` returned."""
-    return (
-        f"{made['repo']} ({'private' if made['private'] else 'public'}): pool {made['pool']}, {made['responses']:,} "
-        f"responses to {made['problems']:,} problems, {made['bytes'] / 1e6:,.1f} MB in {', '.join(made['stages'])}"
+def card(pool: StoredPool, repo: str, licence: str | None, prompts: str | None, rows: int, folders: list[str]) -> bytes:
+    """The card; `folders`: those of the columns, that of the responses first.
+
+    The front matter's values are written as JSON, which is valid YAML, so that no value can end the front matter. The
+    last line is the hash of what stands before it: so a card that somebody edited is recognized.
+    """
+    task, model = pool.about.get("task") or "problems of its own", (pool.about.get("engine") or {}).get("model")
+    title = f"{task}, {model}" if model else task
+    configs: list[dict[str, Any]] = [
+        {"config_name": folder, "data_files": [{"split": "pool", "path": f"{pool.folder.name}/{folder}/*.parquet"}]}
+        for folder in folders
+        if not folder.startswith("vectors.")
+    ]
+    configs[0]["default"] = True
+    front = {
+        "license": licence or "unknown",
+        "pretty_name": f"Pool {pool.key}: {title}",
+        "tags": ["diversity-harness", "pool", "synthetic"],
+        "task_categories": ["text-generation"],
+        "configs": configs,
+    }
+    page = Template(files(__package__).joinpath("card.md").read_text("utf-8")).substitute(
+        front="\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items()),
+        title=inert_text.markdown(title),
+        rows=f"{rows:,}",
+        problems=f"{len(pool.questions):,}",
+        repo=repo,
+        key=pool.key,
+        texts=NO_TEXTS if prompts is None else f"{WITH_TEXTS} {inert_text.markdown(prompts)}.",
+        settings=json.dumps(pool.about | {"harness": __version__}, indent=1),
+        folders="\n".join(f"- `{folder}`" for folder in folders),
     )
+    content = page.rstrip("\n").encode("utf-8", "replace")
+    return content + f"\n<!-- {hashlib.sha256(content).hexdigest()} -->\n".encode()
+
+
+def _is_ours(hub: Hub, commit: str) -> bool:
+    """Whether the repository's card is one as we wrote it, that nobody has edited."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = hub.api.hf_hub_download(hub.repo, CARD, repo_type="dataset", revision=commit, local_dir=folder)
+        content, _, mark = Path(path).read_bytes().rpartition(b"\n<!-- ")
+    return mark == f"{hashlib.sha256(content).hexdigest()} -->\n".encode()
 
 
 # Pull.
@@ -229,77 +300,68 @@ def pull_pool(
 
     revision   a branch, tag or commit; None: the newest commit
     verdicts   False: do not download the repository's verdicts
-
-    The summary has repo, commit, pool (its key), problems and responses (numbers), stages (the columns' folders),
-    prompts (whether the problems' texts came too) and new (number of problems whose responses the store did not have).
     """
-    hub = HubDataset(repo, "pool pull")
-    snapshot = hub.snapshot(revision)
-    with hub.one_line():
-        name = pool_in(snapshot.files)
-        if name is None:
-            raise HarnessError("no pool: the repository has no pool.json in a folder")
-    staging = root / "pull" / digest([hub.endpoint, repo, snapshot.commit])
+    hub = Hub(repo, "pool pull")
+    about, there = hub.about(revision)
+    staging = root / "pull" / digest([hub.endpoint, repo, about.sha])
     with disk_errors(staging):
         staging.mkdir(parents=True, exist_ok=True)
-        for leftover in staging.rglob("*.incomplete"):
-            leftover.unlink(missing_ok=True)
     with hub.one_line():
-        needed, free = sum(snapshot.files.values()), shutil.disk_usage(root).free
+        name = pool_in(there)
+        if name is None:
+            raise HarnessError("no pool: the repository has no pool.json in a folder")
+        needed, free = sum(there.values()) / 1e9, shutil.disk_usage(root).free / 1e9
         if needed > free:
-            raise HarnessError(
-                f"has {needed / 1e9:.1f} GB, and {root} has {free / 1e9:.1f} GB free: choose another --store"
+            raise HarnessError(f"has {needed:.1f} GB, and {root} has {free:.1f} GB free: choose another --store")
+        with progress.waiting(f"fetching {name}"):
+            hub.api.snapshot_download(
+                repo,
+                repo_type="dataset",
+                revision=about.sha,
+                local_dir=staging,
+                allow_patterns=[f"{name}/*"],
+                ignore_patterns=[] if verdicts else [f"{name}/verdicts.*"],
             )
-    with progress.waiting(f"fetching {name}"):
-        hub.fetch(snapshot.commit, f"{name}/*", [] if verdicts else [f"{name}/verdicts.*"], staging)
     with Store(root).used(), hub.one_line():
         made = _brought(StoredPool(staging / name), root, progress)
     shutil.rmtree(staging)
-    return {"repo": repo, "commit": snapshot.commit, **made}
+    return {"repo": repo, "commit": about.sha, **made}
 
 
 def _brought(pool: StoredPool, root: Path, progress: Progress) -> dict[str, Any]:
     """Check a pool that was fetched, then move it into the store; return what is to be said of it."""
     check_settings(pool.folder)
-    check_problems(pool.folder / "problems.jsonl")
     columns = [folder for kind in ("responses", "vectors", "verdicts") for folder in pool.columns(kind)]
-    every, rows = [], 0
-    with progress.stage("check", len(pool.questions), "problems", closing=False) as stage:
-        for question in pool.questions.values():
-            try:
-                paths, n = checked(pool, question, columns)
-            except Damaged as failure:
-                failure.path.unlink()
-                raise HarnessError(
-                    f"{failure.path.relative_to(pool.folder)} is damaged: it is not what its name says; run the same "
-                    "command again, and if it is damaged again tell whoever pushed it"
-                ) from failure
-            every.append(paths)
-            rows += n
-            stage.advance()
-    if not every or len(every) < len(pool.store.files(columns[0])):
-        count = len(pool.store.files(columns[0])) - len(every)
-        raise HarnessError(f"half of a pool: of {count} files of responses nothing says to which problem")
-    new = 0
-    store, target = Store(root), root / pool.folder.name
+    try:
+        every, rows = _all_checked(pool, columns, progress)
+    except Damaged as failure:
+        failure.path.unlink()
+        raise HarnessError(
+            f"{failure.path.relative_to(pool.folder)} is damaged: it is not what its name says; run the same command "
+            "again, and if it is damaged again tell whoever pushed it"
+        ) from failure
+    count = len(pool.store.files(columns[0]))
+    if not every or len(every) < count:
+        raise HarnessError(f"half of a pool: of {count - len(every)} files of responses nothing says to which problem")
+    store, target, moves, new = Store(root), root / pool.folder.name, dict[Path, Path](), 0
     for paths in every:
-        there = store.files(target / columns[0].name).get(stem_of(paths[0]))
+        for path in reversed(paths):  # responses last: they say that all is there
+            place = target / path.relative_to(pool.folder)
+            there = store.files(place.parent).get(stem_of(place))
+            if there is None or is_part(there):
+                moves[path] = place
+            elif path == paths[0] and there.name != path.name:
+                raise HarnessError(
+                    f"{root} has other responses ({there.name}) under key {pool.key}: pull into another --store"
+                )
         new += there is None
-        if there and not is_part(there) and there.name != paths[0].name:
-            raise HarnessError(
-                f"{root} has other responses ({there.name}) under key {pool.key}: pull into another --store"
-            )
     for path in (pool.folder / "pool.json", *(folder / "column.json" for folder in columns)):
         if not (place := target / path.relative_to(pool.folder)).exists():
             write_atomically(place, path.read_bytes())
     list_problems(target, pool.questions.values())
-    for paths in every:
-        for path in reversed(paths):  # responses last: they say that the rest is there
-            place = target / path.relative_to(pool.folder)
-            there = store.files(place.parent).get(stem_of(place))
-            if there is None or is_part(there):
-                with disk_errors(place):
-                    os.replace(path, place)
+    for path, place in moves.items():
+        with disk_errors(place):
+            os.replace(path, place)
     return {
         "pool": pool.key,
         "problems": len(every),
@@ -308,11 +370,3 @@ def _brought(pool: StoredPool, root: Path, progress: Progress) -> dict[str, Any]
         "prompts": any(question.problem.prompt for question in pool.questions.values()),
         "new": new,
     }
-
-
-def pulled(made: dict[str, Any]) -> str:
-    """Return the line that the command prints; `made` is the summary that `pull_pool` returned."""
-    return (
-        f"pool {made['pool']}: {made['responses']:,} responses to {made['problems']:,} problems, {made['new']:,} of "
-        f"them new here; {', '.join(made['stages'])} from {made['repo']} at {made['commit'][:12]}"
-    )

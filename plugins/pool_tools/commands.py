@@ -13,6 +13,8 @@ from harness.jobs.options import RunConfig
 from harness.plugin_system.command_options import Json, Plugin, StoreDir, StoredKey, Yes, show, takes
 
 PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
+Listed = Annotated[int, typer.Option(min=0, help="How many responses are printed.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write.")]
 JOINED = ("task", "data", "split", "ids", "store", "plugin_files")
 
 pool_app = typer.Typer(
@@ -38,20 +40,18 @@ def import_pool(
     as_json: Json = False,
 ) -> None:
     """Check a pool made elsewhere, join it to a task's problems and keep it in the store."""
-    from harness.system.progress import Progress
+    from . import pools
 
-    from . import jobs, tables
-
-    show(jobs.import_file(_config(given, pool=pool), Progress()), as_json, tables.summary)
+    show(pools.import_file(_config(given, pool=pool)), as_json, pools.put_summary)
 
 
 @pool_app.command()
 def inspect(pool: PoolKey, store: StoreDir = Path("runs"), plugin: Plugin = None, as_json: Json = False) -> None:
     """Show a pool's size: problems, responses, how many are distinct, lengths, and verdicts if it has any."""
-    from . import jobs, tables
+    from . import pools
 
     is_file = Path(pool).exists()
-    show(jobs.inspect(pool, store, plugin or ()), as_json, lambda value: tables.inspected(value, is_file))
+    show(pools.inspect(pool, store, plugin or ()), as_json, lambda value: pools.put_inspected(value, is_file))
 
 
 @pool_app.command("show")
@@ -61,17 +61,16 @@ def show_responses(
     wrong: Annotated[bool, typer.Option("--wrong", help="Only wrong responses; joins with the next two.")] = False,
     correct: Annotated[bool, typer.Option("--correct", help="Only correct responses.")] = False,
     errors: Annotated[bool, typer.Option("--errors", help="Only responses that could not be graded.")] = False,
-    listed: Annotated[int, typer.Option(min=0, help="How many responses are printed.")] = 20,
+    listed: Listed = 20,
     full: Annotated[bool, typer.Option("--full", help="Print whole responses, not four lines.")] = False,
     store: StoreDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
     """Show responses with their verdicts and the answers that the grader read."""
-    from . import jobs, tables
+    from . import pools
 
     chosen = [name for name, is_chosen in (("wrong", wrong), ("correct", correct), ("error", errors)) if is_chosen]
-    value = jobs.show(pool, store, problem, chosen)
-    show(value, as_json, lambda value: tables.responses(value, listed, full))
+    show(pools.show(pool, store, problem, chosen), as_json, lambda value: pools.put_responses(value, listed, full))
 
 
 @pool_app.command()
@@ -79,18 +78,18 @@ def show_responses(
 def audit(
     given: dict[str, Any],
     pool: PoolKey,
-    listed: Annotated[int, typer.Option(min=0, help="How many of the responses that need a look are printed.")] = 20,
+    listed: Listed = 20,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
     from harness.system.progress import Progress
 
-    from . import jobs, tables
+    from . import pools
 
     config = _config(given, pool=Path(pool), regrade=True, audit=True)
-    result = jobs.audit(config, Progress(asks=not yes))
-    show(result, as_json, lambda result: tables.audit(result, listed))
+    result = pools.audit(config, Progress(asks=not yes))
+    show(result, as_json, lambda value: pools.put_audit(value, listed))
 
 
 @pool_app.command()
@@ -98,26 +97,19 @@ def audit(
 def hardest(
     given: dict[str, Any],
     pool: PoolKey,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write; `run --only` takes it.")],
+    out: Out,
     count: Annotated[int, typer.Option(help="How many problems; the paper takes 200.")] = 200,
     as_json: Json = False,
 ) -> None:
-    """Write which problems a reference model's pool solves least often, those that it never solves left out."""
-    from harness.system.progress import Progress
+    """Write which problems a reference model's pool solves least often, but not never; `run --only` takes the file."""
+    from . import pools
 
-    from . import jobs, tables
-
-    made = jobs.hardest(_config(given, pool=Path(pool)), count, out, Progress())
-    show(made, as_json, tables.summary)
+    show(pools.hardest(_config(given, pool=Path(pool)), count, out), as_json, pools.put_summary)
 
 
 @pool_app.command()
-def export(
-    key: StoredKey,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write.")],
-    store: StoreDir = Path("runs"),
-) -> None:
+def export(key: StoredKey, out: Out, store: StoreDir = Path("runs")) -> None:
     """Write a pool of the store as JSONL, with its verdicts where it has been graded; `run --pool` takes it."""
-    from . import jobs
+    from . import pools
 
-    print(jobs.export(key, out, store))
+    print(pools.export(key, out, store))

@@ -6,7 +6,6 @@ are in templates/, as `string.Template`s.
 
 from __future__ import annotations
 
-import ast
 import keyword
 import re
 import shlex
@@ -91,36 +90,26 @@ def new_package(kind: str, name: str, into: Path) -> dict[str, Any]:
     }
     filled = {"kind": kind, "name": name, "dist": f"harness-{name}", "module": module, "Class": class_name}
     filled |= {"version": __version__, "start": start, "commands": "\n".join(commands)}
-    folder = into / f"harness-{name}"
+    folder, templates = into / f"harness-{name}", files(__package__).joinpath("templates")
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise HarnessError(f"new: {folder} exists and is not empty: choose another name or --into another folder")
         for path, source in sources.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(_template(source).substitute(filled), encoding="utf-8")
+            text = templates.joinpath(f"{source}.txt").read_text(encoding="utf-8")
+            (folder / path).write_text(Template(text).substitute(filled), encoding="utf-8")
     except OSError as failure:
         raise HarnessError(f"new {kind}: cannot write {folder}: {failure.strerror or failure}") from failure
     return {"folder": str(folder), "files": list(sources), "commands": [f"cd {shlex.quote(str(folder))}", *commands]}
 
 
 def _taken(kind: str, name: str, module: str, class_name: str) -> str:
-    """Who has the name already: Python, its library, a plugin, the template's own code; "" where nobody has."""
-    word = name.replace("-", "_")
-    if keyword.iskeyword(word) or keyword.iskeyword(class_name):
+    """Who has the name already: Python, its library, a plugin, an installed module; "" where nobody has."""
+    if keyword.iskeyword(name) or keyword.iskeyword(class_name):
         return "a Python keyword"
-    if word in sys.stdlib_module_names:
+    if name.replace("-", "_") in sys.stdlib_module_names:
         return "a module of Python's standard library"
     for registration in load_registry().of_kind(kind):
         if registration.name == name:
             return f"a {kind} of {registration.origin} already"
-    if find_spec(module):
-        return f"taken: the module {module} is installed already"
-    for source in (f"{kind}.py", f"test_{kind}.py"):
-        text = _template(source).substitute(dict.fromkeys(("name", "module", "Class"), "_own"))
-        if class_name in {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}:
-            return f"taken: the {kind}'s file uses another {class_name}"
-    return ""
-
-
-def _template(name: str) -> Template:
-    return Template(files(__package__).joinpath("templates", f"{name}.txt").read_text(encoding="utf-8"))
+    return f"taken: the module {module} is installed already" if find_spec(module) else ""

@@ -25,9 +25,9 @@ def register_commands(register: Register) -> None:
 @store_app.command("list")
 def list_(store: StoreDir = Path("runs"), as_json: Json = False) -> None:
     """Sizes by task, model and kind of column, what of it no cell uses, and when it was last used."""
-    from . import parts, tables
+    from .store import listing, put_listing
 
-    show(parts.listing(store), as_json, tables.listing)
+    show(listing(store), as_json, put_listing)
 
 
 @store_app.command()
@@ -43,7 +43,7 @@ def prune(
     """List what no cell uses and the next run can make again; with --yes delete it."""
     from harness.system.progress import Progress
 
-    from . import parts, tables
+    from . import store as stores
 
     with resumable("what is deleted is deleted; the same command deletes the rest"):
-        show(parts.prune(store, pools, yes, Progress()), as_json, tables.pruned)
+        show(stores.prune(store, pools, yes, Progress()), as_json, stores.put_pruned)

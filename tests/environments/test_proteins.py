@@ -16,8 +16,7 @@ from support.tiny_proteins import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_e
 from harness import Sampler
 from harness.columns.store import read
 from harness.records import SampleRequest
-from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3
-from harness_plugins.engines.esm3.environment import VARIABLE
+from harness_plugins.engines.esm3.engine import VARIABLE, WEIGHTS, Esm3
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 

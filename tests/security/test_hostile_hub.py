@@ -55,16 +55,16 @@ def test_values_that_no_run_makes_are_refused(repository, refused):
 
     for kind, change, words in (
         ("responses", changed("text", None), "a row is without text"),
-        ("responses", changed("finish", "\x1b[2J"), "finish must be one of"),
-        ("responses", changed("length", -3), "is -3 tokens long"),
+        ("responses", changed("finish", "\x1b[2J"), "a finish that is none of length, stop"),
+        ("responses", changed("length", -3), "a negative length"),
         ("responses", changed("length", 4), "not as many token ids"),
-        ("responses", changed("logprob", float("inf")), "is infinite"),
-        ("responses", changed("token_ids", None), "have no token ids"),
+        ("responses", changed("logprob", float("inf")), "an infinite number"),
+        ("responses", changed("token_ids", None), "without token ids beside others"),
         ("responses", changed("token_ids", [-1, 0, 0]), "missing or negative"),
-        ("responses", lambda table: table.slice(1), "has 15 responses, and the pool is of 16"),
-        ("responses", lambda table: table.drop_columns("length"), "has other columns than"),
-        ("verdicts", changed("status", "correct!"), "status must be one of"),
-        ("verdicts", lambda table: table.slice(1), "has 15 rows for 16 responses"),
+        ("responses", lambda table: table.slice(1), "15 rows, and the pool has 16 responses"),
+        ("responses", lambda table: table.drop_columns("length"), "other columns than"),
+        ("verdicts", changed("status", "correct!"), "a status that is none of"),
+        ("verdicts", lambda table: table.slice(1), "15 rows, and the pool has 16 responses"),
         ("verdicts", lambda table: table.replace_schema_metadata({"about": "[" * 9_999}), "not JSON"),
         ("verdicts", lambda table: table.replace_schema_metadata({"about": '{"conditions": {"a": 1}}'}), "conditions"),
     ):
@@ -92,7 +92,7 @@ def test_vectors_and_lists_that_no_run_makes_are_refused(repository, refused):
 def test_a_small_file_that_would_unpack_to_much_is_not_unpacked(repository, refused, monkeypatch):
     put_rows(repository, "responses", lambda table: column(table, "text", ["x" * (1 << 17)] * 16))
     assert len(repository.files[first(repository, "responses")]) < 1 << 13
-    monkeypatch.setattr("harness_plugins.hub.pool_files.LIMIT", 1 << 20)
+    monkeypatch.setattr("harness_plugins.hub.checks.LIMIT", 1 << 20)
     refused("its rows unpack to more than")
 
 

@@ -145,7 +145,7 @@ class Hub(BaseHTTPRequestHandler):
         if name.startswith("stranger/"):
             return self.send({"error": "not your namespace"}, 403)
         if name in self.server.repositories:
-            return self.send({"error": "there already"}, 409)
+            return self.send({"error": "there already", "url": f"{self.server.endpoint}/datasets/{name}"}, 409)
         made = self.server.repositories[name] = Repository(requested.get("visibility") == "private")
         made.commit({".gitattributes": b"*.parquet filter=lfs\n"})
         self.send({"url": f"{self.server.endpoint}/datasets/{name}", "name": name, "id": "1"})

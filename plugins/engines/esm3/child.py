@@ -109,70 +109,51 @@ class Sampler:
         start = [numbers[name] for name in ("<cls>", *prompt, "<eos>")]
         tokens = torch.tensor([start] * len(rows), device=self.device)
         masked = [1 + place for place, letter in enumerate(prompt) if letter == "_"]
-        order, uniform = _streams(rows, len(masked))
+        # For each row the order in which its masked positions are filled, and a uniform number per filling.
+        streams = [np.random.Generator(np.random.Philox(np.random.SeedSequence(row))) for row in rows]
+        drawn = np.stack([stream.random((2, len(masked))) for stream in streams])
+        order, uniform = np.argsort(drawn[:, 0], axis=1, kind="stable"), drawn[:, 1]
         order = torch.tensor(masked, device=self.device)[torch.as_tensor(order, device=self.device)]
         uniform = torch.as_tensor(uniform, device=self.device)
         valid = torch.tensor([self.vocabulary[letter] for letter in request["letters"]], device=self.device)
         logprobs = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
         counts = schedule(request["steps"], len(masked))
+        half = (
+            torch.autocast(self.device.type, torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
+        )
         done = 0
         for step, count in enumerate(counts):
             if not count:
                 continue
             places = order[:, done : done + count]
-            logits = self._logits(tokens)
+            with torch.inference_mode(), half:  # as `ESM3.logits` gives them to the sampler of `esm`
+                logits = self.model(sequence_tokens=tokens).sequence_logits
             logits = logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
             heat = annealed(step, len(counts), request["temperature"], request["annealing"])
             letters, likely = sampled_letters(logits, heat, valid, request["top_p"], uniform[:, done : done + count])
             tokens.scatter_(1, places, letters)
             logprobs += likely.sum(1)
             done += count
-        return self._columns(tokens[:, 1:-1], logprobs)
-
-    def _logits(self, tokens: Any) -> Any:
-        """Return the logits (rows, L + 2, vocabulary), as `ESM3.logits` gives them to the sampler of `esm`."""
-        import torch
-
-        half = (
-            torch.autocast(self.device.type, torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
-        )
-        with torch.inference_mode(), half:
-            return self.model(sequence_tokens=tokens).sequence_logits
-
-    def _columns(self, tokens: Any, logprobs: Any) -> dict[str, Any]:
-        letter = {number: text for text, number in self.vocabulary.items()}
         if not logprobs.isfinite().all():
             raise ValueError("the model's probabilities are not finite")
-        rows = tokens.cpu().numpy()
+        letter = {number: text for text, number in self.vocabulary.items()}
+        filled = tokens[:, 1:-1].cpu().numpy()
         return {
-            "sequences": np.array(["".join(letter[number] for number in row) for row in rows.tolist()], dtype=np.str_),
-            "tokens": rows.astype(np.int32),
+            "sequences": np.array(
+                ["".join(letter[number] for number in row) for row in filled.tolist()], dtype=np.str_
+            ),
+            "tokens": filled.astype(np.int32),
             "logprobs": logprobs.cpu().numpy(),
         }
 
 
-def _streams(rows: list[list[int]], masked: int) -> tuple[Any, Any]:
-    """Return for each row the order in which its masked positions are filled, and a uniform number per filling."""
-    streams = [np.random.Generator(np.random.Philox(np.random.SeedSequence(row))).random((2, masked)) for row in rows]
-    numbers = np.stack(streams)
-    return np.argsort(numbers[:, 0], axis=1, kind="stable"), numbers[:, 1]
-
-
 def _model(weights: Path, sizes: dict[str, int]) -> Any:
-    """Return ESM3 with all weights from the file; its decoders are not needed and not loaded."""
+    """Return ESM3 with all weights from the file; sequences need none of its decoders, which are not loaded."""
     import torch
     from esm.models.esm3 import ESM3
 
-    def none(device: Any) -> Any:
-        raise RuntimeError("sequences need no decoder")
-
-    model = ESM3(
-        **sizes,
-        structure_encoder_fn=none,
-        structure_decoder_fn=none,
-        function_decoder_fn=none,
-        tokenizers=_tokenizers(),
-    )
+    decoders = dict.fromkeys(("structure_encoder_fn", "structure_decoder_fn", "function_decoder_fn"))
+    model = ESM3(**sizes, **decoders, tokenizers=_tokenizers())
     model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True), strict=True)
     if not all(bool(part.isfinite().all()) for part in model.parameters()):
         raise ValueError(f"{weights}: holds weights that are not finite")
@@ -195,32 +176,29 @@ def _tokenizers() -> Any:
     )
 
 
-def _answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """Answer a request; `state` holds the loaded model between requests."""
-    import torch
-
-    try:
-        if request["do"] == "load":
-            state["sampler"] = Sampler(request)
-            return {"esm": version("esm"), "torch": torch.__version__, "device": str(state["sampler"].device)}
-        columns = state["sampler"].sample(request)
-        np.savez(request["out"], **columns)
-        return {"sampled": len(columns["logprobs"])}
-    except (MemoryError, torch.OutOfMemoryError) as failure:
-        return {"out_of_memory": str(failure).split("\n")[0]}
-    except Exception as failure:
-        if "not enough memory" in str(failure) or "can't allocate memory" in str(failure):
-            return {"out_of_memory": str(failure).split("\n")[0]}
-        return {"error": f"{type(failure).__name__}: {str(failure).strip()[:300]}".replace("\n", " ")}
-
-
 def main() -> None:
     """Answer requests until the input ends. The output of libraries goes to the error stream."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    state: dict[str, Any] = {}
     for line in sys.stdin:
-        answers.write(json.dumps(_answer(json.loads(line), state)) + "\n")
+        request = json.loads(line)
+        answer: dict[str, Any]
+        try:
+            if request["do"] == "load":
+                sampler = Sampler(request)
+                answer = {"esm": version("esm"), "device": str(sampler.device)}
+            else:
+                columns = sampler.sample(request)
+                np.savez(request["out"], **columns)
+                answer = {"sampled": len(columns["logprobs"])}
+        except Exception as failure:
+            memory = ("not enough memory", "can't allocate memory")
+            kind, text = type(failure).__name__, str(failure).strip()
+            if kind in ("MemoryError", "OutOfMemoryError") or any(words in text for words in memory):
+                answer = {"out_of_memory": text.split("\n")[0]}
+            else:
+                answer = {"error": f"{kind}: {text[:300]}".replace("\n", " ")}
+        answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 

@@ -19,9 +19,10 @@ import json
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,16 +33,39 @@ from harness.hookspecs import Register
 from harness.records import SampleRequest, Weights
 from harness.system.json_text import read, shaped
 from harness.system.progress import doing
+from harness_plugins.environments.second_environment import SecondEnvironment
 from harness_plugins.proteins.published import ESM3, Copy
 
 from ..row_chunks import Chunks
-from .environment import find_python, installed
 
+VARIABLE = "HARNESS_ESM_PYTHON"
+# No extra of the harness names `esm`: every version of it requires transformers below 5 (3.2.1 below 4.48.2), so the
+# harness could not be installed. Installed without its requirements it runs with transformers 5.23.
+MAKE = (
+    "make one: python -m venv .venv-esm && .venv-esm/bin/pip install torch transformers && .venv-esm/bin/pip install "
+    "--no-deps esm==3.2.1.post1 && .venv-esm/bin/pip install attrs biopython biotite brotli cloudpathlib einops httpx "
+    "msgpack-numpy pandas tenacity zstd"
+)
+PLACES = SecondEnvironment("esm3", "esm", VARIABLE, Path(".venv-esm") / "bin" / "python", MAKE)
+VERSIONS = """
+import json, importlib.metadata as m, torch
+there = {each.metadata["Name"]: each.version for each in m.distributions(name="esm")}
+print(json.dumps({"esm": there.get("esm"), "torch": torch.__version__, "cuda": torch.cuda.is_available()}))
+"""
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 ALPHABETS = {"canonical": LETTERS, "all": LETTERS + "XBUZO.-"}
 WEIGHTS = Path("data") / "weights" / "esm3_sm_open_v1.pth"
 SIZES = "sizes.json"  # beside `data`: the sizes of a checkpoint that is not the published one
 CONTEXT = 2048
+
+
+@cache
+def installed(python: Path) -> dict[str, Any]:
+    """The versions of `esm` and `torch`, and whether torch finds a GPU (`cuda`); HarnessError without `esm`."""
+    versions: dict[str, Any] = PLACES.answer(python, VERSIONS)
+    if versions["esm"] is None:
+        raise HarnessError(f"esm3: {python} has no esm: {MAKE}")
+    return versions
 
 
 @hookimpl
@@ -130,19 +154,32 @@ class Esm3:
 
     def sample(self, request: SampleRequest) -> list[Responses]:
         """Sample n sequences to each prompt, in batches of one length; see `harness.records.SampleRequest`."""
-        _check_sampler(request.sampler)
+        sampler = request.sampler
+        if sampler.steers or sampler.min_p or sampler.top_k:
+            raise HarnessError(
+                f"esm3: takes temperature and top_p, no min_p, no top_k and no sampler that steers, got {sampler!r:.80}"
+            )
         if request.states:
-            raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
+            self.encode()
         self.check(request.prompts, request.max_tokens)
         sampled = []
         for j, (prompt, seed) in enumerate(zip(request.prompts, request.seeds, strict=True)):
             parts = []
-            step = functools.partial(self._sampled, masked(prompt), seed, request.sampler, self.steps)
+            step = functools.partial(self._sampled, masked(prompt), seed, sampler)
             for chunk, part in self._chunks.over(range(request.n), step):
                 parts.append(part)
                 request.tokens(len(chunk) * len(masked(prompt)))
                 request.report(len(chunk))
-            sampled.append(_responses(parts))
+            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            sampled.append(
+                Responses(
+                    texts=columns["sequences"].tolist(),
+                    finish=["stop"] * request.n,
+                    lengths=np.full(request.n, len(masked(prompt)), np.int64),
+                    logprobs=columns["logprobs"],
+                    token_ids=columns["tokens"].tolist(),
+                )
+            )
             request.done(j, sampled[j])
         return sampled
 
@@ -150,14 +187,14 @@ class Esm3:
         """Raise HarnessError: this engine gives no hidden states."""
         raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
 
-    def _sampled(self, prompt: str, seed: int, sampler: Sampler, steps: int, rows: Sequence[int]) -> dict[str, Any]:
+    def _sampled(self, prompt: str, seed: int, sampler: Sampler, rows: Sequence[int]) -> dict[str, Any]:
         """Sample some rows of a prompt; return their columns."""
         out = Path(self._child.folder) / "rows.npz"
         self._child.ask(
             do="sample",
             prompt=prompt,
             rows=[[seed, row] for row in rows],
-            steps=steps,
+            steps=self.steps,
             temperature=sampler.temperature,
             top_p=sampler.top_p,
             annealing=self.annealing,
@@ -169,7 +206,7 @@ class Esm3:
 
     @cached_property
     def _python(self) -> Path:
-        return find_python(self.python)
+        return PLACES.find(self.python, find_spec)
 
     @cached_property
     def _child(self) -> Child:
@@ -249,36 +286,12 @@ def masked(prompt: Sequence[Message]) -> str:
     return text
 
 
-def _check_sampler(sampler: Sampler) -> None:
-    if sampler.steers or sampler.min_p or sampler.top_k:
-        raise HarnessError(
-            f"esm3: takes temperature and top_p, no min_p, no top_k and no {type(sampler).__name__} that steers"
-            if not sampler.steers
-            else f"esm3: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
-        )
-
-
-def _responses(parts: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> Responses:
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in ("sequences", "tokens", "logprobs")}
-    count, length = columns["tokens"].shape
-    return Responses(
-        texts=columns["sequences"].tolist(),
-        finish=["stop"] * count,
-        lengths=np.full(count, length, np.int64),
-        logprobs=columns["logprobs"],
-        token_ids=columns["tokens"].tolist(),
-    )
-
-
 def _sizes_in(folder: Path) -> dict[str, int]:
     """Return the model's sizes: from `sizes.json` if it exists, else the published ones."""
     if not (folder / WEIGHTS).is_file():
         raise HarnessError(f"esm3: {folder} has no {WEIGHTS}: give a clone of {ESM3.repo}")
     path = folder / SIZES
-    sizes: dict[str, int] = (
-        shaped(read(path, "esm3:"), dict[str, int], f"esm3: {path}") if path.is_file() else dict(ESM3.sizes[0])
-    )
-    return sizes
+    return shaped(read(path, "esm3:"), dict[str, int], f"esm3: {path}") if path.is_file() else dict(ESM3.sizes[0])
 
 
 def _fetched(copy: Copy) -> Path:

@@ -62,9 +62,6 @@ def test_a_name_that_cannot_work_is_refused_in_one_line_and_nothing_is_written(t
         ("task", "game24", "'game24' is a task of diversity-harness"),
         ("embedder", "tasks", "the module harness_tasks is installed already"),
         ("sampler", "taken-already", "the module harness_taken_already is installed already"),
-        ("selector", "pool", "the selector's file uses another Pool"),
-        ("sampler", "harness-error", "the sampler's file uses another HarnessError"),
-        ("task", "key-error", "the task's file uses another KeyError"),
     ]
     into = tmp_path / "into"
     lines = [(name, refusal_of(new_package, kind, name, into), reason) for kind, name, reason in table]

@@ -1,14 +1,11 @@
 """Problems by hardness: chosen by a reference model's pool, and the list that a run takes."""
 
-import pytest
 from support.json_lines import read_json_lines
 from support.paths import TOY
 from support.refusals import wrongly_refused
 
-from harness import HarnessError
 from harness.columns.stored import pool_keys
 from harness.jobs.plan import only
-from harness_plugins.pool_tools.jobs import Solved, chosen_hardest
 
 
 def pool_lines(**correct):
@@ -19,18 +16,10 @@ def pool_lines(**correct):
     ]
 
 
-def test_the_hardest_are_those_with_the_lowest_share_above_zero_and_ties_keep_their_order():
-    counts = [Solved("never", 8, 0), Solved("easy", 8, 7), Solved("b", 8, 1), Solved("long", 64, 2), Solved("a", 8, 1)]
-    assert [solved.problem_id for solved in chosen_hardest(counts, 3)] == ["long", "b", "a"]
-    assert len(chosen_hardest(counts, 4)) == 4
-    with pytest.raises(HarnessError, match="4 of 5 problems have a correct response, --count asks for 5"):
-        chosen_hardest(counts, 5)
-    with pytest.raises(HarnessError, match="--count must be at least 1, got 0"):
-        chosen_hardest(counts, 0)
-
-
 def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness, written, tmp_path):
-    pool = written(pool_lines(never=[0, 0, 0, 0], once=[0, 1, 0, 0], twice=[1, 1, 0, 0], always=[1, 1, 1, 1]))
+    pool = written(
+        pool_lines(never=[0, 0, 0, 0], twice=[1, 1, 0, 0], once=[0, 1, 0, 0], tie=[1, 1, 0, 0], always=[1] * 4)
+    )
     out = tmp_path / "hardest.jsonl"
     made = harness("pool", "hardest", pool, "--count", 2, "--out", out, "--store", tmp_path / "runs", "--json")
     assert made.code == 0, made.err
@@ -39,9 +28,12 @@ def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness,
         {"problem_id": "twice", "n": 4, "correct": 2},
     ]
     assert {name: made.rows[name] for name in made.rows if name != "pool"} == {
-        **{"problems": 4, "solvable": 3, "written": 2, "file": str(out)},
+        **{"problems": 5, "solvable": 4, "written": 2, "file": str(out)},
         **{"pass_at_1_lowest": 0.25, "pass_at_1_highest": 0.5},
     }
+    for count, words in ((5, "4 of 5 problems have a correct response, --count asks for 5"), (0, "at least 1, got 0")):
+        refused = harness("pool", "hardest", pool, "--count", count, "--out", out, "--store", tmp_path / "runs")
+        assert (refused.code, words in refused.err) == (2, True)
     run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json", "--only", out)
     [row] = harness(*run).rows
     assert (row["problems"], row["solvable"]) == (2, 2)

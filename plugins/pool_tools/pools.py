@@ -1,11 +1,11 @@
-"""`harness pool import|inspect|show|export|audit|hardest`: bring pools in, look at them, grade them, take them out."""
+"""What `harness pool import|inspect|show|export|audit|hardest` do, and what they print."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +24,22 @@ from harness.jobs.run import keep_problems
 from harness.plugin_system.registry import load_registry
 from harness.pools.reading import Layouts, read_pool
 from harness.records import Problem, Responses
-from harness.results.rows import chance_level
+from harness.results.rows import chance_level, chance_text
+from harness.system.console import Heading, console, put, short, word_table
 from harness.system.files import write_atomically
 from harness.system.json_text import canonical_json
 from harness.system.progress import Progress
 
-TROUBLE = (
-    "timeout",
-    "stalled",
-    "memory",
-    "unparsed",
-)  # in a verdict's reason: a limit, or no answer that could be read
+TROUBLE = ("timeout", "stalled", "memory", "unparsed")  # in a reason: a limit, or no answer that could be read
+EXCERPT = 200  # characters of a line
 
 
 # Without grading.
 
 
-def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
+def import_file(config: RunConfig) -> dict[str, Any]:
     """Import the config's pool file into its store; return its summary (`inspect`), where "pool" is its key there."""
-    plan = make_plan(config, progress, with_verdicts=False)
+    plan = make_plan(config, Progress(), with_verdicts=False)
     given = [plan.verdicts] if isinstance(plan.verdicts, GivenVerdicts) else []
     with plan.store.used():
         keep_problems(plan)
@@ -50,15 +47,13 @@ def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     return inspect(plan.responses.key, config.store)
 
 
-def _graded_rows(pool: StoredPool) -> Iterator[tuple[Problem, Responses, Any]]:
-    """A stored pool's problems with their responses, and the rows of the newest verdicts (None if not graded)."""
+def _graded_rows(pool: StoredPool) -> Iterator[tuple[Problem, Responses, Any, list[bool]]]:
+    """A stored pool's problems with their responses, the newest verdicts (None without), and which are correct."""
     for question in pool.questions.values():
         responses = responses_of(pool.rows("responses", question, {}))
-        yield question.problem, responses, pool.rows("verdicts", question, {"responses": None})
-
-
-def _correct(verdicts: Any) -> list[bool] | None:
-    return None if verdicts is None else [status == "correct" for status in verdicts["status"].to_pylist()]
+        verdicts = pool.rows("verdicts", question, {"responses": None})
+        statuses = verdicts["status"].to_pylist() if verdicts else []
+        yield question.problem, responses, verdicts, [status == "correct" for status in statuses]
 
 
 def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
@@ -66,20 +61,19 @@ def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[st
 
     pool   a pool file, or the key (or its beginning) of a pool in the store `root`, whose newest verdicts count
     """
+    every: Iterable[tuple[Responses, Sequence[bool] | None]]
     if Path(pool).exists():
-        layouts = Layouts(load_registry(plugin_files))
-        return _summary(pool, ((r.as_responses(), r.correct) for r in read_pool(Path(pool), layouts=layouts)))
-    stored = stored_pool(root, pool)
-    return _summary(stored.key, ((responses, _correct(verdicts)) for _, responses, verdicts in _graded_rows(stored)))
-
-
-def _summary(pool: str, every: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:
+        records = read_pool(Path(pool), layouts=Layouts(load_registry(plugin_files)))
+        every = ((record.as_responses(), record.correct) for record in records)
+    else:
+        stored = stored_pool(root, pool)
+        pool, every = stored.key, ((responses, correct) for _, responses, _, correct in _graded_rows(stored))
     counts, scores = [], dict[str, None]()
-    for responses, given in every:
+    for responses, correct in every:
         scores |= dict.fromkeys(responses.scores)
-        size, correct = len(responses), given or ()
+        size, marks = len(responses), correct or ()
         made = size, len(set(responses.texts)), float(np.sum(responses.lengths)), responses.finish.count("length")
-        counts.append((*made, len(correct), sum(correct), any(correct)))
+        counts.append((*made, len(marks), sum(marks), any(marks)))
     sizes = [size for size, *_ in counts]
     if not sum(sizes):
         raise HarnessError(f"pool {pool}: holds no responses yet")
@@ -118,18 +112,14 @@ def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collect
     if problem_id is not None and problem_id not in stored.questions:
         guess = did_you_mean(problem_id, list(stored.questions)).replace("installed", "there")
         raise HarnessError(f"pool show: pool {stored.key} has no problem {problem_id!r} {guess}")
-    problems = []
-    for problem, responses, verdicts in _graded_rows(stored):
+    problems, none = [], dict.fromkeys(("status", "reason", "route", "answer"))
+    for problem, responses, verdicts, _ in _graded_rows(stored):
         if problem_id not in (None, problem.id):
             continue
-        rows = (
-            verdicts.to_pylist()
-            if verdicts
-            else [dict.fromkeys(("status", "reason", "route", "answer"))] * len(responses)
-        )
+        rows = verdicts.to_pylist() if verdicts else [dict(none) for _ in responses.texts]
         listed = [
             {"index": index, "verdict": row.pop("status"), **row, "text": text}
-            for index, (text, row) in enumerate(zip(responses.texts, map(dict, rows), strict=True))
+            for index, (text, row) in enumerate(zip(responses.texts, rows, strict=True))
             if not statuses or row["status"] in statuses
         ]
         problems += [{"problem_id": problem.id, "prompt": problem.prompt, "responses": listed}] if listed else []
@@ -139,21 +129,17 @@ def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collect
 def export(key: str, out: Path, root: Path) -> str:
     """Write a pool of the store as JSONL, with verdicts if it is graded; return a sentence about what was written."""
     pool = stored_pool(root, key)
-    engine = pool.about.get("engine")
-    kind = (engine or {}).get("logprob_kind") or "sum, temperature 1, unfiltered"  # as its engine says, else our own
+    kind = (pool.about.get("engine") or {}).get("logprob_kind") or "sum, temperature 1, unfiltered"  # else our own
     lines = []
-    for problem, responses, verdicts in _graded_rows(pool):
+    for problem, responses, _, correct in _graded_rows(pool):
         line: dict[str, Any] = {"problem_id": problem.id, "prompt": problem.prompt, "responses": list(responses.texts)}
         if not np.isnan(responses.logprobs).any():
             line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": kind}
         if "length" in responses.finish:  # without it every response counts as complete, and is graded so
             line["finish"] = list(responses.finish)
-        if responses.scores:
-            line["scores"] = {
-                name: [None if np.isnan(value) else float(value) for value in values]
-                for name, values in responses.scores.items()
-            }
-        correct = _correct(verdicts)
+        scores = {name: np.asarray(values, float).tolist() for name, values in responses.scores.items()}
+        if scores:
+            line["scores"] = {name: [None if x != x else x for x in values] for name, values in scores.items()}
         lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
     write_atomically(out, ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
     return f"{out}: {len(lines)} problems" + (", with verdicts" if pool.column("verdicts") else "")
@@ -163,27 +149,21 @@ def export(key: str, out: Path, root: Path) -> str:
 
 
 def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """Grade a pool with the task's grader and its second one; return counts, and every response that needs a look.
+    """Grade a pool, a file or one of the store, with the task's grader and its second one.
 
-    A response is disputed if one grader calls it correct and the other does not. Trouble is a check that ran into a
-    limit, or an answer that could not be parsed.
-
-    pool     the pool's key          chance   the chance level (None: not measured)
-    routes   route -> number of verdicts; "-" if the grader has only one
-    reasons  the 20 most frequent reasons of verdicts other than "correct" -> number
-    listed   what is disputed, in trouble or an error (`why`); the other entries are counts
-
-    `config.pool`: a file (HarnessError if no task is given), or the key of a pool in the store.
+    Return its key, counts of verdicts, of their `routes` and `reasons` (the 20 most frequent), the `chance` level
+    (None: not measured), and `listed`: each response that needs a look, since the graders dispute it (only one calls it
+    correct), a check ran into a limit, the answer could not be parsed, or grading it failed.
     """
-    assert config.pool is not None
-    if config.pool.exists() and not config.task:
+    if config.pool and config.pool.exists() and not config.task:
         raise HarnessError(f"pool {config.pool}: say which --task grades it")
     plan = _graded(config, progress)
-    assert plan.verdicts is not None
-    assert plan.audits is not None
+    assert plan.verdicts
+    assert plan.audits
     counts, routes, reasons, listed = Counter[str](), Counter[str](), Counter[str](), []
     for question in plan.questions:
-        reference = question.problem.reference
+        problem = question.problem
+        reference = problem.reference if isinstance(problem.reference, str | int | float) else None
         verdicts = plan.store.rows(plan.verdicts, question).to_pylist()
         seconds = plan.store.rows(plan.audits, question).to_pylist()
         disputed = disputes(*([each["status"] for each in given] for given in (verdicts, seconds)))
@@ -196,10 +176,9 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
             if status != "correct":
                 reasons[reason or "-"] += 1
             if why := "disputed" if dispute else trouble or ("error" if status == "error" else ""):
-                about_it = {"problem_id": question.problem.id, "index": index, "why": why, "answer": verdict["answer"]}
-                about_it["reference"] = reference if isinstance(reference, str | int | float) else None
-                about_it |= {"verdict": status, "reason": reason, "route": route}
-                listed.append(about_it | {"second": second["status"], "second_reason": second["reason"] or ""})
+                entry = {"problem_id": problem.id, "index": index, "why": why, "answer": verdict["answer"]}
+                entry |= {"reference": reference, "verdict": status, "reason": reason, "route": route}
+                listed.append(entry | {"second": second["status"], "second_reason": second["reason"] or ""})
     here, there = counts["only the first"], counts["only the second"]
     gradings = [about(plan.store.rows(plan.chance, question)) for question in plan.questions if plan.chance]
     return {
@@ -221,70 +200,50 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Solved:
-    """How many of a problem's n responses are correct."""
-
-    problem_id: str
-    n: int
-    correct: int
-
-
-def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dict[str, Any]:
+def hardest(config: RunConfig, count: int, out: Path) -> dict[str, Any]:
     """Write the hardest problems that a graded pool solves at least once; return a summary.
 
     Hardness is a reference model's: the share of its responses that are correct, pass@1 = c / n. Problems with c = 0
     are left out, since nothing shows that they can be solved (Tuyls et al. 2025, arXiv:2510.11686, appendix on
     token-level exploration: 1,024 responses of GPT-4o mini to each question of MATH's test split, the 200 with the
-    lowest pass@1 above 0).
+    lowest pass@1 above 0). Ties keep the order of the pool.
 
         {"problem_id": "algebra/test-17", "n": 1024, "correct": 3}      one line a problem, the hardest first
 
-    `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store.
+    `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store. HarnessError if
+    `count` is below 1, or fewer problems have a correct response.
     """
-    plan = _graded(config, progress)
-    assert plan.verdicts is not None
-    counts = []
+    plan = _graded(config, Progress())
+    assert plan.verdicts
+    solved = []
     for question in plan.questions:
-        status = plan.store.rows(plan.verdicts, question)["status"].to_pylist()[: plan.n]
-        counts.append(Solved(question.problem.id, len(status), status.count("correct")))
-    chosen = chosen_hardest(counts, count)
-    lines = (canonical_json(asdict(solved)) + "\n" for solved in chosen)
-    write_atomically(out, "".join(lines).encode("utf-8", "surrogatepass"))
+        statuses = plan.store.rows(plan.verdicts, question)["status"].to_pylist()[: plan.n]
+        if correct := statuses.count("correct"):
+            solved.append({"problem_id": question.problem.id, "n": len(statuses), "correct": correct})
+    if count < 1:
+        raise HarnessError(f"pool hardest: --count must be at least 1, got {count}")
+    if len(solved) < count:
+        raise HarnessError(
+            f"pool hardest: {len(solved)} of {len(plan.questions)} problems have a correct response, --count asks for "
+            f"{count}: ask for fewer, or give a pool with more responses a problem"
+        )
+    chosen = sorted(solved, key=lambda line: line["correct"] / line["n"])[:count]
+    write_atomically(out, "".join(f"{canonical_json(line)}\n" for line in chosen).encode("utf-8", "surrogatepass"))
     return {
         "pool": plan.responses.key,
-        "problems": len(counts),
-        "solvable": sum(solved.correct > 0 for solved in counts),
+        "problems": len(plan.questions),
+        "solvable": len(solved),
         "written": len(chosen),
-        "pass_at_1_lowest": chosen[0].correct / chosen[0].n,
-        "pass_at_1_highest": chosen[-1].correct / chosen[-1].n,
+        "pass_at_1_lowest": chosen[0]["correct"] / chosen[0]["n"],
+        "pass_at_1_highest": chosen[-1]["correct"] / chosen[-1]["n"],
         "file": str(out),
     }
 
 
-def chosen_hardest(counts: Sequence[Solved], count: int) -> list[Solved]:
-    """The `count` problems with the lowest share of correct responses above 0, hardest first; ties keep their order.
-
-    HarnessError if `count` is below 1, or fewer than `count` have a correct response.
-    """
-    solvable = [solved for solved in counts if solved.correct]
-    if count < 1:
-        raise HarnessError(f"pool hardest: --count must be at least 1, got {count}")
-    if len(solvable) < count:
-        raise HarnessError(
-            f"pool hardest: {len(solvable)} of {len(counts)} problems have a correct response, --count asks for "
-            f"{count}: ask for fewer, or give a pool with more responses a problem"
-        )
-    return sorted(solvable, key=lambda solved: solved.correct / solved.n)[:count]
-
-
 def _graded(config: RunConfig, progress: Progress) -> Plan:
     """The plan of a pool, a file or one of the store, every response of which has its verdict (and its audit)."""
-    assert config.pool is not None
-    if config.pool.exists():
-        plan = make_plan(config, progress)
-    else:
-        plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
+    assert config.pool
+    plan = make_plan(config, progress) if config.pool.exists() else _stored_plan(config, progress)
     checked = (plan.audits, plan.chance) if config.audit else ()
     columns: list[Column] = [column for column in (plan.verdicts, *checked) if column]
     with plan.store.used():
@@ -297,13 +256,13 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
     return plan
 
 
-def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Plan:
+def _stored_plan(config: RunConfig, progress: Progress) -> Plan:
     """The plan of grading a pool of the store: its task's problems that have responses there."""
-    name = config.task or pool.about.get("task")
+    pool = stored_pool(config.store, str(config.pool))
+    name, at = config.task or pool.about.get("task"), pool.column("responses")
     if not name:
         raise HarnessError(f"pool {pool.key}: brought its own verdicts, and no --task says how to grade it")
     context = make_context(replace(config, task=name, pool=None, ids=None), progress)
-    assert context.part_of_task is not None
     by_id: dict[str, Problem] = {}
     fault = None  # why a split cannot be read here
     for split in [config.split] if config.split else context.task.splits:
@@ -321,8 +280,80 @@ def _stored_plan(pool: StoredPool, config: RunConfig, progress: Progress) -> Pla
         raise HarnessError(f"{fault}; of a --data file say the --split") from fault
     if not questions:
         raise HarnessError(f"pool {pool.key}: none of its problems is task {name!r}'s: say --task")
-    at = pool.column("responses")
-    assert at is not None
+    assert at
+    assert context.part_of_task
     responses = StoredResponses(at)
     verdicts = Verdicts(context.part_of_task, responses)
     return Plan(**vars(context), questions=questions, responses=responses, verdicts=verdicts)
+
+
+# What is printed.
+
+
+def put_summary(value: Mapping[str, Any]) -> None:
+    """Print the entries of a summary, one line each."""
+    rows = []
+    for key, entry in value.items():
+        listed = ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry)
+        shown = f"{entry:.4g}" if isinstance(entry, float) else "-" if entry is None else listed
+        rows.append([key.replace("_", " "), shown])
+    table, _ = word_table([Heading(""), Heading("", prose=True)], rows, console().width)
+    table.show_header = False
+    put(table)
+
+
+def put_inspected(value: Mapping[str, Any], is_file: bool) -> None:
+    """Print what `inspect` returned, with names that say what is a share, and of a file whose verdicts count."""
+    names = {"distinct": "distinct (share)", "cut_at_max_tokens": "cut at max tokens (share)"}
+    names |= {"graded": "verdicts in the file"} if is_file else {}
+    put_summary({names.get(key, key): entry for key, entry in value.items()})
+    if is_file and not value["graded"]:
+        put("verdicts of a run are in its store: `harness pool inspect KEY`, `harness pool show KEY`")
+
+
+def put_responses(value: Mapping[str, Any], listed: int, full: bool) -> None:
+    """Print the first `listed` responses that `show` returned, under their problems' prompts.
+
+    Not `full`: of each the first two lines and the last two, which state the answer.
+    """
+    left = listed
+    for problem in value["problems"]:
+        shown = problem["responses"][:left]
+        if shown:
+            put(f"{problem['problem_id']}: {short(problem['prompt'].strip().partition(chr(10))[0], 100)}")
+        for each in shown:
+            why = ", ".join(filter(None, (each["route"], each["reason"])))
+            answer = "" if each["answer"] is None else f", answer: {short(each['answer'])}"
+            put(f"  {each['index']} {each['verdict'] or 'not graded'}{f' ({why})' if why else ''}{answer}")
+            lines = each["text"].strip().splitlines() or ["(empty)"]
+            if not full:
+                lines = [line if len(line) <= EXCERPT else f"{line[:EXCERPT]}..." for line in lines]
+                lines = lines if len(lines) <= 4 else [*lines[:2], "...", *lines[-2:]]
+            put("\n".join(f"      {line}" for line in lines))
+        left -= len(shown)
+    total = sum(len(problem["responses"]) for problem in value["problems"])
+    if total > listed:
+        put(f"{total - listed} more: --listed N, or --json for all")
+    elif not total:
+        put("no such response")
+
+
+def put_audit(value: Mapping[str, Any], listed: int) -> None:
+    """Print what `audit` returned: the counts, and the first `listed` of the responses that need a look."""
+    counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "chance", "listed")}
+    put_summary(counts | ({"chance level": chance_text(value["chance"])} if value["chance"] else {}))
+    for name in ("routes", "reasons"):
+        if value[name]:
+            put(f"{name}: {', '.join(f'{key}: {count}' for key, count in value[name].items())}")
+    if not value["listed"]:
+        return
+    heads = {"problem": 9, "index": 9, "why": 8, "answer": 7, "reference": 7, "verdict": 6, "route": 4, "second": 5}
+    rows = []
+    for entry in value["listed"][:listed]:
+        verdict = f"{entry['verdict']} ({entry['reason']})" if entry["reason"] else entry["verdict"]
+        second = f"{entry['second'] or '-'} {entry['second_reason']}"
+        cells = entry | {"problem": entry["problem_id"], "verdict": verdict, "second": second}
+        rows.append([short(cells[head]) for head in heads])
+    put(word_table([Heading(head, kept, prose=kept < 9) for head, kept in heads.items()], rows, console().width)[0])
+    if len(value["listed"]) > listed:
+        put(f"{len(value['listed']) - listed} more: --listed N, or --json for all")

@@ -6,7 +6,6 @@ from support.paths import TOY
 from support.refusals import error_line
 
 from harness.columns.stored import pool_keys
-from harness_plugins.pool_tools import jobs
 
 
 @pytest.fixture
@@ -87,11 +86,6 @@ def test_an_audit_takes_a_file_of_one_split_and_refuses_that_of_another(harness,
     train = written(rows * 5 + rows[:878], "train.jsonl")
     line = error_line(harness("pool", "audit", key, "--task", "gsm8k", "--data", train, *store))
     assert "--data has 7,473 rows, as split 'train' has, not 'test'" in line
-
-
-def test_an_empty_pool_has_no_summary():
-    with pytest.raises(jobs.HarnessError, match="holds no responses yet"):
-        jobs._summary("x", [])
 
 
 # An audit
