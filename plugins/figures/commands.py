@@ -23,11 +23,11 @@ def register_commands(register: Register) -> None:
 @hookimpl
 def register_plots(register: Register) -> None:
     """Register the paper's figures on pools; those of RL are registered beside the trainers."""
-    register("scatter", "harness_plugins.figures.scatter:Scatter")
-    register("questions", "harness_plugins.figures.scatter:Questions")
-    register("models", "harness_plugins.figures.models:Models")
-    register("strength", "harness_plugins.figures.strength:Strength")
-    register("hardness", "harness_plugins.figures.hardness:Hardness")
+    register("scatter", "harness_plugins.figures.calls:Scatter")
+    register("questions", "harness_plugins.figures.calls:Questions")
+    register("models", "harness_plugins.figures.calls:Models")
+    register("strength", "harness_plugins.figures.gains:Strength")
+    register("hardness", "harness_plugins.figures.calls:Hardness")
     register("gains", "harness_plugins.figures.gains:Gains")
     register("samplers", "harness_plugins.figures.curves:Samplers")
     register("representations", "harness_plugins.figures.curves:Representations")
@@ -49,15 +49,14 @@ def plot(
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .drawing import listing, write
+    from .frame import listing, write
 
     if listed or name is None:
-        rows = listing(given["plugin_files"])
 
-        def put_names(_: object) -> None:
+        def put_names(rows: list[dict[str, str]]) -> None:
             for row in rows:
                 put(f"{row['name']:<16}{row['what']}", hang=16)
 
-        return show(rows, as_json, put_names)
+        return show(listing(given["plugin_files"]), as_json, put_names)
     request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)
     show([str(path) for path in write(request, out)], as_json, lambda paths: put("\n".join(paths)))

@@ -12,7 +12,7 @@ from support.report_page import HOSTILE, hostile_pool, pool_file
 
 from harness.results import inert_text
 from harness.system.json_text import storable
-from harness_plugins.figures import drawing
+from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
 from harness_plugins.report import browsing
 from harness_plugins.report.visible import visible
@@ -93,7 +93,7 @@ def test_the_list_opens_at_its_top_on_the_problem_where_the_two_differ_most(page
 
 def test_hardness_shows_the_values_of_the_plot(chromium, tmp_path):
     path = made(tmp_path, task="colours", engine="toy", data=Path("23"), selectors=("spread",))
-    rows = drawing.table(Request("hardness", (tmp_path / "cells",), selector="spread"))
+    rows = frame.table(Request("hardness", (tmp_path / "cells",), selector="spread"))
     with opened(chromium, path) as page:
         shown = page.locator("#hardness svg").get_attribute("aria-label")
     for name, column in (("random (exact)", "random"), ("spread", "selected")):
