@@ -14,8 +14,8 @@ from harness.results import inert_text
 from harness.system.json_text import storable
 from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
-from harness_plugins.report import browsing
-from harness_plugins.report.visible import visible
+from harness_plugins.report import writing
+from harness_plugins.report.page import visible
 
 pytestmark = [
     pytest.mark.slow,
@@ -120,7 +120,7 @@ def test_a_question_is_read_and_opened_from_its_mark_by_keyboard_and_from_the_ta
 @pytest.fixture
 def crowded(tmp_path, monkeypatch):
     """The hostile report, with one of its two pools in a file beside the page."""
-    monkeypatch.setattr(browsing, "MOST_PROBLEMS", 1)
+    monkeypatch.setattr(writing, "MOST_PROBLEMS", 1)
     pool = hostile_pool(tmp_path / "pool.jsonl")
     path = made(tmp_path / "runs", pool=pool, selectors=("repexp", "uniform"))
     (beside,) = (tmp_path / "runs" / "report-files").iterdir()
@@ -179,7 +179,7 @@ def test_without_its_files_or_with_those_of_another_report_the_page_says_so_and_
 
 
 def test_the_page_has_the_command_of_its_run(page, data):
-    assert page.locator("#command").inner_text() == "\n".join(data["commands"]["lines"])
+    assert page.locator("#command").inner_text() == "\n".join(data["commands"])
     assert page.locator("#command").inner_text().startswith("harness run --task colours ")
 
 
