@@ -27,7 +27,7 @@ from .chosen import (
     references,
     telling,
 )
-from .frame import GREY, INK, LINES, MARKERS, Appearance, Frame, band, interval, log_axis, name, of_others, of_selectors
+from .frame import GREY, INK, LINES, MARKERS, Appearance, Frame, of_others, of_selectors
 from .request import Request, Row
 
 RANDOM: Appearance = {"color": INK, "marker": "D", "linestyle": LINES[1], "markersize": 3.2}
@@ -48,7 +48,6 @@ class Scatter:
         ]
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per task and a mark per cell, with the interval as a bar."""
         selector = rows[0]["selector"]
         looks = of_others([row["series"] for row in rows], linestyle="none", markersize=5.5)
         frame = Frame(f"Samples-to-correct: {selector} against random", rows, "panel")
@@ -58,10 +57,10 @@ class Scatter:
             _diagonal(axes, min(values), max(values))
             for row in part:
                 look = looks[row["series"]]
-                interval(axes, row["random"], row, "selected", look)
+                Frame.interval(axes, row["random"], row, "selected", look)
                 axes.plot(row["random"], row["selected"], markeredgecolor="white", markeredgewidth=0.5, **look)
             titles = (" · ", ("task", "sampler", "embedder")), (", ", ("n", "problems"))
-            name(axes, *(_shared(part, *title) for title in titles))
+            Frame.name(axes, *(_shared(part, *title) for title in titles))
             axes.set(xlabel="random selection (mean verifier calls)", ylabel=f"{selector} (mean verifier calls)")
         return frame.finish(looks)
 
@@ -84,7 +83,7 @@ def means(cell: Chosen) -> Row:
 def _diagonal(axes: Any, low: float, high: float) -> None:
     """Make square log axes with the line y = x, and label both sides of it."""
     for axis in (axes.xaxis, axes.yaxis):
-        log_axis(axis, low, high)
+        Frame.log_axis(axis, low, high)
     axes.set_aspect("equal")
     axes.plot(axes.get_xlim(), axes.get_xlim(), color=GREY, linewidth=0.8, linestyle=LINES[1], marker="", zorder=1)
     inside = {"transform": axes.transAxes, "color": GREY, "fontsize": 7}
@@ -118,10 +117,6 @@ class Questions:
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per cell, a mark's area growing with the questions at its point.
-
-        Questions without a correct response are one mark with their number beside it.
-        """
         selector, never = rows[0]["selector"], {"marker": "X", "color": GREY}
         colour = of_selectors([selector])[selector]["color"]
         frame = Frame(f"Samples-to-correct of each question: {selector} against random", rows, "series")
@@ -135,14 +130,14 @@ class Questions:
                 x, y = np.array([place for place, _ in solved]).T
                 appearance = {"color": colour, "alpha": 0.65, "linewidths": 0.4, "edgecolors": "white"}
                 axes.scatter(x, y, s=9 * np.array([count for _, count in solved]), zorder=3, **appearance)
-            for place, count in unsolved:
+            for place, count in unsolved:  # one mark and their number: an area would hide the others
                 axes.plot(*place, clip_on=False, zorder=3, **never)
                 text = {"horizontalalignment": "right", "verticalalignment": "center", "fontsize": 7, "color": GREY}
                 axes.annotate(str(count), place, xytext=(-5, 0), textcoords="offset points", **text)
             # How likely fewer, as many and more calls are than those of a random order: exact, unlike counting marks.
             win, tie, loss = (100 * part[0][f"share_{each}"] for each in ("win", "tie", "loss"))
             shares = f"fewer / equal / more: {win:.0f} / {tie:.0f} / {loss:.0f} %"
-            name(axes, part[0]["series"], f"{len(part)} problems", shares)
+            Frame.name(axes, part[0]["series"], f"{len(part)} problems", shares)
             axes.set(xlabel="random selection (verifier calls)", ylabel=f"{selector} (verifier calls)")
         marks = {"a question, area by how many lie there": {"marker": "o", "color": colour}}
         marks["how many have no correct response: N + 1 for both"] = never
@@ -182,15 +177,15 @@ class Models:
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a line per task with 95 % intervals, each shifted a little, so that none hides another."""
         tasks = [(row["task"], row["split"]) for row in rows]
         looks = of_others(tasks)
         frame = Frame(f"Improvement of {rows[0]['selector']} over random, by model strength", rows)
         ((axes, _),) = frame
         axes.axhline(0, color=GREY, linewidth=0.8, linestyle=LINES[1])
-        for place, (task, look) in enumerate(looks.items()):
+        for place, (task, look) in enumerate(looks.items()):  # shifted a little, so that no interval hides another
             part = [row for row in rows if (row["task"], row["split"]) == task]
-            intervals_on_a_line(axes, part, "saved", [row["rank"] for row in part], place - (len(looks) - 1) / 2, look)
+            aside = 0.08 * (place - (len(looks) - 1) / 2)
+            Frame.line(axes, [row["rank"] + aside for row in part], part, "saved", look)
         # For a single task the models' names and pass@1 stand at the ranks.
         at = {row["rank"]: f"{row['rank']}\n{row['model']}\n{100 * row['pass_at_1']:.1f} %" for row in rows}
         alone, ranks = len(looks) == 1, sorted(at)
@@ -247,23 +242,22 @@ class Hardness:
         return same[0]
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per cell, two lines over the bins, with bands of one standard error."""
         selector, judge = rows[0]["selector"], rows[0]["judged_by"]
         look = of_selectors([selector])[selector]
         frame = Frame(f"Samples-to-correct of {selector} and random, by question hardness", rows, "series")
         for axes, part in frame:
             bins, edges = [row["bin"] for row in part], []
-            for column, line in (("random", RANDOM), ("selected", look)):
+            for column, drawn in (("random", RANDOM), ("selected", look)):
                 mean = np.array([row[column] for row in part])
                 error = np.array([row[f"{column}_error"] or 0.0 for row in part])
                 low, high = np.maximum(mean - error, 1.0), mean + error  # nobody needs less than one call
-                band(axes, bins, low, high, line, 0.18)
-                axes.plot(bins, mean, **line)
+                Frame.band(axes, bins, low, high, drawn, 0.18)
+                axes.plot(bins, mean, **drawn)
                 edges += [*low, *high]
-            log_axis(axes.yaxis, min(edges), max(edges))
+            Frame.log_axis(axes.yaxis, min(edges), max(edges))
             axes.set_xticks(range(1, self.BINS + 1))
             axes.set(xlabel=f"tenth of the questions, 10 = hardest ({judge})", ylabel="mean verifier calls")
-            name(axes, part[0]["series"], f"{part[0]['problems']} problems")
+            Frame.name(axes, part[0]["series"], f"{part[0]['problems']} problems")
         shade = {"one standard error": {"color": GREY, "alpha": 0.25, "linewidth": 6}}
         return frame.finish({"random selection": RANDOM, selector: look, **shade})
 
@@ -272,13 +266,3 @@ def _mean_and_error(column: str, values: Floats) -> Row:
     """Mean and standard error over questions (None for a single question)."""
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
     return {column: float(values.mean()), f"{column}_error": error}
-
-
-def intervals_on_a_line(
-    axes: Any, rows: Sequence[Row], column: str, x: Sequence[float], aside: float, look: Appearance, by: float = 0.08
-) -> None:
-    """Draw a line through the rows' values of a column at x, with their intervals, shifted `aside` times `by`."""
-    shifted = [at + by * aside for at in x]
-    axes.plot(shifted, [row[column] for row in rows], **look)
-    for at, row in zip(shifted, rows, strict=True):
-        interval(axes, at, row, column, look)

@@ -46,17 +46,17 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """One of the paper's figures from any cells, as PDF and PNG, with the data drawn as CSV."""
+    from harness.plugin_system.registry import load_registry
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .frame import listing, write
+    from .frame import write
 
     if listed or name is None:
-
-        def put_names(rows: list[dict[str, str]]) -> None:
-            for row in rows:
-                put(f"{row['name']:<16}{row['what']}", hang=16)
-
-        return show(listing(given["plugin_files"]), as_json, put_names)
+        plots = [each for each in load_registry(given["plugin_files"]).registrations if each.kind == "plot"]
+        rows = [{"name": each.name, "what": each.summary()} for each in plots]
+        return show(
+            rows, as_json, lambda _: put("\n".join(f"{each['name']:<16}{each['what']}" for each in rows), hang=16)
+        )
     request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)
     show([str(path) for path in write(request, out)], as_json, lambda paths: put("\n".join(paths)))

@@ -29,20 +29,7 @@ from .chosen import (
     refuse_sets,
     telling,
 )
-from .frame import (
-    GREY,
-    INK,
-    LINES,
-    Appearance,
-    Frame,
-    band,
-    log_axis,
-    name,
-    of_others,
-    of_selectors,
-    rounded,
-    split,
-)
+from .frame import GREY, INK, LINES, Appearance, Frame, of_others, of_selectors, rounded, split
 from .request import PAPERS_SELECTOR, Request, Row
 
 RANDOM, ORACLE = "random (exact)", "oracle"
@@ -119,14 +106,14 @@ def _draw_curves(axes: Any, rows: Sequence[Row], looks: Mapping[Any, Appearance]
         axes.plot(ks, [100 * row["passed"] for row in part], **look, markevery=marks)
         if "low" in part[0]:  # many bands make one grey cloud: the more there are, the fainter is each
             low, high = ([100 * row[end] for row in part] for end in ("low", "high"))
-            band(axes, ks, low, high, look, 0.3 / max(bands, 3))
+            Frame.band(axes, ks, low, high, look, 0.3 / max(bands, 3))
 
 
 def _finish(axes: Any, rows: Sequence[Row], last: int | None = None) -> None:
     """Set title and axes; k goes up to `last`, by default to the panel's own largest budget."""
-    log_axis(axes.xaxis, 1.0, last or max(row["k"] for row in rows), base=2)
+    Frame.log_axis(axes.xaxis, 1.0, last or max(row["k"] for row in rows), base=2)
     sizes = {(row["n"], row["problems"]) for row in rows}
-    name(axes, rows[0]["panel"], *(f"n = {n}, {problems} problems" for n, problems in sizes if len(sizes) == 1))
+    Frame.name(axes, rows[0]["panel"], *(f"n = {n}, {problems} problems" for n, problems in sizes if len(sizes) == 1))
     axes.set(xlabel="k, verifier calls a problem", ylabel="problems solved (pass@k, %)")
     highest = max(row["high"] if "high" in row else row["passed"] for row in rows)
     axes.set_ylim(top=max(100 * highest + 3, 5))
@@ -156,7 +143,6 @@ class Samplers:
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per task and model, two lines per sampler: random's is dashed."""
         selector = next(row["selector"] for row in rows if row["selector"])
         looks = of_others([row["series"] for row in rows], linestyle="-")
         solid, hollow = {"linestyle": "-"}, {"linestyle": LINES[1], "markerfacecolor": "white"}

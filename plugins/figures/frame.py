@@ -1,12 +1,12 @@
 """The frame of every figure: table and files, style, panels, axes, intervals, bands, looks and the legend.
 
-A figure (`register_plots`) has two functions: `rows` makes a table, and `draw` plots that table and nothing else. The
+A figure (`register_plots`) has `rows`, which makes a table, and `draw`, which plots that table and nothing else. The
 table is written beside the plot as NAME.csv, so that a reader can check each point. `draw` says only what is its own:
 
     frame = Frame("Title", rows, "panel")
     for axes, part in frame:                  # the rows of each panel
         axes.plot(...)
-        name(axes, part[0]["panel"])
+        frame.name(axes, part[0]["panel"])
     return frame.finish(looks)                # the legend, of the same looks
 
 Lines and markers differ as well as colours, so that a figure stays readable in black and white. The same table and
@@ -70,12 +70,6 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 # Table and files.
-
-
-def listing(plugin_files: Sequence[Path] = ()) -> list[dict[str, str]]:
-    """Return each figure's name and what it shows, in the order of registration."""
-    plots = [registration for registration in load_registry(plugin_files).registrations if registration.kind == "plot"]
-    return [{"name": registration.name, "what": registration.summary()} for registration in plots]
 
 
 def write(request: Request, out: Path | None = None, kinds: Sequence[str] = ("pdf", "png")) -> list[Path]:
@@ -185,10 +179,67 @@ class Frame:
         self.figure.legend(handles=handles, loc="outside lower left", ncols=columns, handlelength=sample)
         return self.figure
 
+    @staticmethod
+    def name(axes: Any, *lines: str) -> None:
+        """Set a panel's title; long lines are wrapped."""
+        axes.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, 44)))
 
-def name(axes: Any, *lines: str) -> None:
-    """Set a panel's title; long lines are wrapped."""
-    axes.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, 44)))
+    # What is drawn in a panel.
+
+    @staticmethod
+    def log_axis(axis: Any, low: float, high: float, base: int = 10) -> None:
+        """Make an axis (`axes.xaxis` or `axes.yaxis`) logarithmic from low to high (above 0), with plain tick labels.
+
+        Ticks are 1, 2, 5, 10, ... for base 10, else powers of the base.
+        """
+        from matplotlib import ticker
+
+        steps = [1.0, 2.0, 5.0] if base == 10 else [1.0]
+        ladder = [step * base**power for power in range(-8, 24) for step in steps]
+        low, high = low / 1.12, high * 1.12
+        ticks = [value for value in ladder if low <= value <= high]
+        if len(ticks) < 2:
+            low, high = max(v for v in ladder if v <= low * 1.0001), min(v for v in ladder if v >= high)
+            ticks = [value for value in ladder if low <= value <= high]
+        axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
+        axis.set_major_locator(ticker.FixedLocator(ticks[:: max(1, math.ceil(len(ticks) / 9))]))
+        axis.set_minor_locator(ticker.NullLocator())
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+    @staticmethod
+    def interval(
+        axes: Any, x: float, row: Row, column: str, look: Appearance, scale: float = 1, width: float = 0.8
+    ) -> None:
+        """Draw the row's interval of a column, upright at x, if it has one."""
+        ends = [row[f"{column}_low"], row[f"{column}_high"]]
+        if ends[0] is not None:
+            axes.plot([x, x], [scale * end for end in ends], color=look["color"], linewidth=width)
+
+    @staticmethod
+    def line(axes: Any, x: Sequence[float], rows: Sequence[Row], column: str, look: Appearance) -> None:
+        """Draw a line through the rows' values of a column at x, with their intervals."""
+        axes.plot(x, [row[column] for row in rows], **look)
+        for at, row in zip(x, rows, strict=True):
+            Frame.interval(axes, at, row, column, look)
+
+    @staticmethod
+    def band(axes: Any, x: Sequence[float], low: Any, high: Any, look: Appearance, opacity: float) -> None:
+        """Draw the band of a curve, in the curve's colour."""
+        axes.fill_between(x, low, high, color=look["color"], alpha=opacity, linewidth=0)
+
+    @staticmethod
+    def histograms(
+        axes: Any, rows: Sequence[Row], by: str, looks: Mapping[Any, Appearance], filled: bool = False
+    ) -> None:
+        """Draw the outline of each group's likelihoods, a row a bin, and a short stroke on the axis at its mean."""
+        for group, part in split(rows, by).items():
+            shares, edges = [100 * row["share"] for row in part], [row["from"] for row in part] + [part[-1]["to"]]
+            axes.stairs(shares, edges, linewidth=1.3, **looks[group])
+            if filled:
+                axes.stairs(shares, edges, fill=True, color=looks[group]["color"], alpha=0.07)
+            axes.axvline(part[0]["mean"], ymax=0.05, color=looks[group]["color"], linewidth=2.5)
+        axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
+        axes.set_ylim(bottom=0)
 
 
 def short(names: Sequence[str]) -> dict[str, str]:
@@ -216,35 +267,6 @@ def _drawn(look: looks.Look) -> Appearance:
     return {"color": looks.COLOURS[look.colour], "marker": looks.MARKERS[look.marker], "linestyle": line}
 
 
-# What is drawn in a panel.
-
-
-def interval(
-    axes: Any, x: float, row: Row, column: str, look: Appearance, scale: float = 1, width: float = 0.8
-) -> None:
-    """Draw the row's interval of a column, upright at x, if it has one."""
-    ends = [row[f"{column}_low"], row[f"{column}_high"]]
-    if ends[0] is not None:
-        axes.plot([x, x], [scale * end for end in ends], color=look["color"], linewidth=width)
-
-
-def band(axes: Any, x: Sequence[float], low: Any, high: Any, look: Appearance, opacity: float) -> None:
-    """Draw the band of a curve, in the curve's colour."""
-    axes.fill_between(x, low, high, color=look["color"], alpha=opacity, linewidth=0)
-
-
-def histograms(axes: Any, rows: Sequence[Row], by: str, looks: Mapping[Any, Appearance], filled: bool = False) -> None:
-    """Draw the outline of each group's likelihoods, a row a bin, and a short stroke on the axis at its mean."""
-    for group, part in split(rows, by).items():
-        shares, edges = [100 * row["share"] for row in part], [row["from"] for row in part] + [part[-1]["to"]]
-        axes.stairs(shares, edges, linewidth=1.3, **looks[group])
-        if filled:
-            axes.stairs(shares, edges, fill=True, color=looks[group]["color"], alpha=0.07)
-        axes.axvline(part[0]["mean"], ymax=0.05, color=looks[group]["color"], linewidth=2.5)
-    axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
-    axes.set_ylim(bottom=0)
-
-
 def bins(values: Any, groups: Mapping[str, Any], count: int = 30, left: float = 0.5) -> dict[str, list[Row]]:
     """Return each group's histogram: `from`, `to`, `count` and `share` of each bin, `mean` and `responses` of all.
 
@@ -262,23 +284,3 @@ def bins(values: Any, groups: Mapping[str, Any], count: int = 30, left: float = 
             if len(group)
         ]
     return made
-
-
-def log_axis(axis: Any, low: float, high: float, base: int = 10) -> None:
-    """Make an axis (`axes.xaxis` or `axes.yaxis`) logarithmic from low to high (above 0), with plain tick labels.
-
-    Ticks are 1, 2, 5, 10, ... for base 10, else powers of the base.
-    """
-    from matplotlib import ticker
-
-    steps = [1.0, 2.0, 5.0] if base == 10 else [1.0]
-    ladder = [step * base**power for power in range(-8, 24) for step in steps]
-    low, high = low / 1.12, high * 1.12
-    ticks = [value for value in ladder if low <= value <= high]
-    if len(ticks) < 2:
-        low, high = max(v for v in ladder if v <= low * 1.0001), min(v for v in ladder if v >= high)
-        ticks = [value for value in ladder if low <= value <= high]
-    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
-    axis.set_major_locator(ticker.FixedLocator(ticks[:: max(1, math.ceil(len(ticks) / 9))]))
-    axis.set_minor_locator(ticker.NullLocator())
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -15,9 +15,8 @@ from harness.results.leaderboard import Across, Board, across, boards, gather, p
 from harness.results.rows import Row as ResultRow
 from harness.scoring import stats
 
-from .calls import intervals_on_a_line
 from .chosen import MOST, NO_EMBEDDER, Chosen, at_most, measured
-from .frame import GREY, LINES, Frame, interval, log_axis, name, of_others, of_selectors, short, split
+from .frame import GREY, LINES, Frame, of_others, of_selectors, short, split
 from .request import PAPERS_SELECTOR, Request, Row
 
 IMPROVEMENT = ("improvement", "improvement_low", "improvement_high")
@@ -46,7 +45,7 @@ def _improvement_axis(axes: Any, rows: Sequence[Row]) -> None:
     """Make the y axis logarithmic, with a line at 1, where a selector is as good as random."""
     axes.axhline(1, color=GREY, linewidth=0.8, linestyle=LINES[1], zorder=1)
     ends = [row[column] for row in rows for column in IMPROVEMENT if row[column]]
-    log_axis(axes.yaxis, min(ends), max(ends))
+    Frame.log_axis(axes.yaxis, min(ends), max(ends))
     axes.set(ylabel="random's calls / the selector's")
 
 
@@ -96,22 +95,22 @@ class Gains:
                 yield row | dict(zip(IMPROVEMENT, ratios, strict=True))
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per pool, with a line per selector over the classes of hardness."""
         named = short([row["panel"] for row in rows])
         looks = of_selectors(list(dict.fromkeys(row["series"] for row in rows)))
         frame = Frame("Gain over random selection, by how often the model is right", rows, "panel")
         for axes, part in frame:
             for place, (series, look) in enumerate(looks.items()):
-                line = [row for row in part if row["series"] == series]
-                x, aside = [self.CLASSES.index(row["above"]) for row in line], place - (len(looks) - 1) / 2
-                intervals_on_a_line(axes, line, "improvement", x, aside, look, 0.09)
+                of_series = [row for row in part if row["series"] == series]
+                aside = 0.09 * (place - (len(looks) - 1) / 2)
+                x = [self.CLASSES.index(row["above"]) + aside for row in of_series]
+                Frame.line(axes, x, of_series, "improvement", look)
             sizes = {row["above"]: row["questions"] for row in part}
             classes = list(pairwise(self.CLASSES))
             ticks = [f"{100 * low:g}-{100 * high:g} %\n({sizes.get(low, 'few')})" for low, high in classes]
             axes.set_xticks(range(len(ticks)), ticks, fontsize=6)
             axes.set(xlim=(-0.4, len(ticks) - 0.6), xlabel="share of correct responses (problems)")
             _improvement_axis(axes, rows)
-            name(axes, named[part[0]["panel"]])
+            Frame.name(axes, named[part[0]["panel"]])
         return frame.finish(looks)
 
 
@@ -140,11 +139,11 @@ class Strength:
             wanted += [line for line in ordered[: self.BEST] if line.selector != PAPERS_SELECTOR]
         at_most(request, len(wanted), "selectors and embedders")
         rows = []
-        for line in wanted:
-            for cell, row in (shown for table in tables for shown in _shown(line, table, cells)):
+        for ranker in wanted:
+            for cell, row in (shown for table in tables for shown in _shown(ranker, table, cells)):
                 if row.improvement and row.pass_at_k_random["1"]:
                     ratios = (row.improvement, *(row.improvement_ci or (None, None)))
-                    about: Row = {"panel": _called(line), "series": f"{row.model}, {row.task}"}
+                    about: Row = {"panel": _called(ranker), "series": f"{row.model}, {row.task}"}
                     about |= {"pass_at_1": row.pass_at_k_random["1"]}
                     rows.append({**cell.columns, **about, **dict(zip(IMPROVEMENT, ratios, strict=True))})
         if not rows:
@@ -153,19 +152,18 @@ class Strength:
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per selector, a mark per model and task, on two log axes."""
         looks = of_others([row["series"] for row in rows], linestyle="none")
         shares = [100 * row["pass_at_1"] for row in rows]
         frame = Frame("Gain over random selection, by the model's pass@1", rows, "panel")
         for axes, part in frame:
-            log_axis(axes.xaxis, min(shares), max(shares))
+            Frame.log_axis(axes.xaxis, min(shares), max(shares))
             for row in part:
                 look, at = looks[row["series"]], 100 * row["pass_at_1"]
-                interval(axes, at, row, "improvement", look)
+                Frame.interval(axes, at, row, "improvement", look)
                 axes.plot(at, row["improvement"], **look)
             _improvement_axis(axes, rows)
             axes.set(xlabel="pass@1 (%)")
-            name(axes, part[0]["panel"])
+            Frame.name(axes, part[0]["panel"])
         names = short(list(looks))
         if len({series.partition(", ")[2] for series in looks}) == 1:
             names = {series: series.partition(", ")[0] for series in looks}

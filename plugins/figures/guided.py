@@ -21,7 +21,7 @@ from harness.scoring.stats import difference_interval
 from harness.system.json_text import digest
 
 from .chosen import holding, references
-from .frame import GREY, Frame, band, interval, log_axis, name, of_others, split
+from .frame import GREY, Frame, of_others, split
 from .request import Request, Row
 
 BINS, FEWER_BINS = 10, 4  # the paper's, and those of too few questions for ten
@@ -49,10 +49,6 @@ class Guided:
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: per sampler the share of problems solved within k calls, ± its error.
-
-        If rows hold gains over the first sampler (`--reference` and two samplers), a second panel shows them.
-        """
         looks = of_others([row["series"] for row in rows])
         shown = [row for row in rows if row["panel"] == "budget" or row.get("over")]
         frame = Frame("Exploration at the token level, verified until correct", shown, "panel")
@@ -61,24 +57,24 @@ class Guided:
             k, look = [row["k"] for row in part], looks[series]
             solved, error = (np.array([100 * row[each] for row in part]) for each in ("solved", "solved_error"))
             axes.plot(k, solved, **look, markevery=max(1, len(k) // 8))
-            band(axes, k, solved - error, solved + error, look, 0.15)
+            Frame.band(axes, k, solved - error, solved + error, look, 0.15)
         counts = f"{rows[0]['problems']} problems, {max(row['seeds'] for row in rows)} seeds"
-        name(axes, f"{rows[0]['task']}, {rows[0]['model']}", counts)
-        log_axis(axes.xaxis, 1, max(row["k"] for row in curves), base=2)
+        Frame.name(axes, f"{rows[0]['task']}, {rows[0]['model']}", counts)
+        Frame.log_axis(axes.xaxis, 1, max(row["k"] for row in curves), base=2)
         axes.set(xlabel="k, verifier calls a problem", ylabel="problems solved (Kaplan-Meier, %)")
         for axes, gains in list(frame)[1:]:  # a mark with its interval per sampler and bin, side by side
             parts = split(gains, "series")
             for place, (series, part) in enumerate(parts.items()):
                 for row in part:
                     at = row["bin"] + (place - (len(parts) - 1) / 2) * 0.15
-                    interval(axes, at, row, "gain", looks[series], scale=100, width=1.3)
+                    Frame.interval(axes, at, row, "gain", looks[series], scale=100, width=1.3)
                     axes.plot(at, 100 * row["gain"], **looks[series] | {"linestyle": "none"})
             axes.axhline(0, color=GREY, linewidth=0.8)
             bins = sorted({row["bin"] for row in gains})
             axes.set_xticks(bins)
             axes.set(xlabel=f"part of the questions, {bins[-1]} = hardest ({gains[0]['judged_by']})")
             axes.set(ylabel="more solved than by the first (points)")
-            name(axes, f"by hardness, against {gains[0]['over']}", "95 % intervals, paired by problem")
+            Frame.name(axes, f"by hardness, against {gains[0]['over']}", "95 % intervals, paired by problem")
         return frame.finish(looks, "band: one standard error")
 
 

@@ -20,7 +20,7 @@ from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 
 from .chosen import Chosen, named, of_one_selector, refuse_sets
-from .frame import GREY, INK, LINES, Frame, bins, histograms, name, of_selectors, split
+from .frame import GREY, INK, LINES, Frame, bins, of_selectors, split
 from .request import Request, Row
 
 PART = 8  # without -k a selector picks an eighth of the pool
@@ -45,15 +45,14 @@ class Likelihoods:
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        """Return the figure: a panel per pool and an outline per group."""
         selector, groups = rows[0]["selector"], split(rows, "group")
         colour = of_selectors([selector])[selector]["color"]  # correct responses have a colour that no selector has
         appearances = zip((INK, colour, GREY), (LINES[1], "-", LINES[2]), strict=True)
         looks = dict(zip(groups, ({"color": hue, "linestyle": line} for hue, line in appearances), strict=False))
         frame = Frame(f"Likelihood of what {selector} picks", rows, "panel")
         for axes, part in frame:
-            histograms(axes, part, "group", looks, filled=True)
-            name(axes, part[0]["panel"], f"n = {part[0]['n']}, {part[0]['problems']} problems")
+            Frame.histograms(axes, part, "group", looks, filled=True)
+            Frame.name(axes, part[0]["panel"], f"n = {part[0]['n']}, {part[0]['problems']} problems")
             axes.locator_params(axis="x", nbins=6)
         names = {group: f"{selector}: {group}" if "picks" in group else group for group in groups}
         below = "first bin: all below it too; stroke: mean"

@@ -78,11 +78,11 @@ def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
             _curve(axes, of_method, look)
             _arrow(axes, [row for row in of_method if row["reached_at"]], look, place % 2 == 0, linear)
         sizes = f"n = {part[0]['n']}, {part[0]['problems']} problems"
-        frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", sizes)
+        frame.Frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", sizes)
         if linear:
             axes.set_xlim(0, 1.02 * part[0]["n"])
         else:
-            frame.log_axis(axes.xaxis, 1, part[0]["n"], base=2)
+            frame.Frame.log_axis(axes.xaxis, 1, part[0]["n"], base=2)
         axes.set(xlabel="k", ylabel="pass@k (%)")
     notes = [f"band: standard error over {seeds} seeds"] if seeds > 1 else []
     return drawn.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
@@ -95,7 +95,7 @@ def _curve(axes: Any, rows: Sequence[Row], look: frame.Appearance) -> None:
     axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
     if rows[0]["standard_error"] is not None:
         error = np.array([100 * row["standard_error"] for row in rows])
-        frame.band(axes, k, mean - error, mean + error, look, 0.15)
+        frame.Frame.band(axes, k, mean - error, mean + error, look, 0.15)
 
 
 def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool, linear: bool) -> None:
@@ -140,8 +140,8 @@ def draw_likelihoods(rows: Sequence[Row]) -> Any:
     }
     drawn = frame.Frame("Likelihood under the initial model", rows, "task")
     for axes, part in drawn:
-        frame.histograms(axes, part, "bonus", looks)
-        frame.name(axes, part[0]["task"], "one response a question and seed")
+        frame.Frame.histograms(axes, part, "bonus", looks)
+        frame.Frame.name(axes, part[0]["task"], "one response a question and seed")
     below = "first bin: all below it too; stroke: mean"
     return drawn.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
 

@@ -99,7 +99,7 @@ def test_a_log_axis_has_ticks_and_holds_what_it_was_given():
     ((axes, _),) = frame.Frame("ticks", [{}])
     for low, high in ((1, 17), (3.9, 4.1), (1, 6401), (0.5, 0.6), (1, 1)):
         for base in (2, 10):
-            frame.log_axis(axes.xaxis, low, high, base=base)
+            frame.Frame.log_axis(axes.xaxis, low, high, base=base)
             left, right = axes.get_xlim()
             assert left < low <= high < right, (low, high, base)
             assert 2 <= sum(left <= tick <= right for tick in axes.xaxis.get_majorticklocs()) <= 9, (low, high, base)
