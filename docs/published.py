@@ -12,7 +12,7 @@ from typing import Any
 from harness.results import cells, leaderboard
 from harness.results.leaderboard import Across, Board, across
 from harness.results.rows import Row
-from harness_plugins.figures import drawing
+from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,6 +99,6 @@ def figure(name: str) -> tuple[bytes, bytes]:
             if path.is_file():
                 shutil.copy(path, folder)
         request = Request(name, paths if paths[0].is_dir() else [Path(folder)])
-        drawing.write(request, Path(folder), kinds=("svg",))
+        frame.write(request, Path(folder), kinds=("svg",))
         svg, data = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
     return svg, data

@@ -23,11 +23,11 @@ def register_commands(register: Register) -> None:
 @hookimpl
 def register_plots(register: Register) -> None:
     """Register the paper's figures on pools; those of RL are registered beside the trainers."""
-    register("scatter", "harness_plugins.figures.scatter:Scatter")
-    register("questions", "harness_plugins.figures.scatter:Questions")
-    register("models", "harness_plugins.figures.models:Models")
-    register("strength", "harness_plugins.figures.strength:Strength")
-    register("hardness", "harness_plugins.figures.hardness:Hardness")
+    register("scatter", "harness_plugins.figures.calls:Scatter")
+    register("questions", "harness_plugins.figures.calls:Questions")
+    register("models", "harness_plugins.figures.calls:Models")
+    register("strength", "harness_plugins.figures.gains:Strength")
+    register("hardness", "harness_plugins.figures.calls:Hardness")
     register("gains", "harness_plugins.figures.gains:Gains")
     register("samplers", "harness_plugins.figures.curves:Samplers")
     register("representations", "harness_plugins.figures.curves:Representations")
@@ -46,18 +46,17 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """One of the paper's figures from any cells, as PDF and PNG, with the data drawn as CSV."""
+    from harness.plugin_system.registry import load_registry
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from .drawing import listing, write
+    from .frame import write
 
     if listed or name is None:
-        rows = listing(given["plugin_files"])
-
-        def put_names(_: object) -> None:
-            for row in rows:
-                put(f"{row['name']:<16}{row['what']}", hang=16)
-
-        return show(rows, as_json, put_names)
+        plots = [each for each in load_registry(given["plugin_files"]).registrations if each.kind == "plot"]
+        rows = [{"name": each.name, "what": each.summary()} for each in plots]
+        return show(
+            rows, as_json, lambda _: put("\n".join(f"{each['name']:<16}{each['what']}" for each in rows), hang=16)
+        )
     request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)
     show([str(path) for path in write(request, out)], as_json, lambda paths: put("\n".join(paths)))

@@ -1,8 +1,8 @@
-"""`gains`: improvement over random selection by how hard a problem is for the model, a panel a pool.
+"""`gains` and `strength`: the gain over random selection of the best selectors, over many pools.
 
-A problem's hardness is the share of its pool's responses that are correct, in five classes that are the same for all
-pools. Improvement is that of the tables: random's mean samples-to-correct divided by the selector's, over the problems
-of the class. Problems without a correct response are left out, since no order is better there.
+The gain is the tables' improvement: random's mean samples-to-correct divided by the selector's. `gains` shows it by how
+hard a problem is for the model: the share of its responses that are correct, in five classes that are the same for all
+pools. `strength` shows it by the model's pass@1, not by ranks as `models` does: so it has room for all tasks.
 """
 
 from __future__ import annotations
@@ -11,115 +11,160 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.records import Floats
-from harness.results.leaderboard import Board, across, boards, gather, pool_name
+from harness.results.leaderboard import Across, Board, across, boards, gather, pool_name
+from harness.results.rows import Row as ResultRow
 from harness.scoring import stats
-from harness.scoring.metrics import random_samples_to_correct
 
-from . import style
-from .chosen import NO_EMBEDDER, Chosen, at_most, measured
+from .chosen import MOST, NO_EMBEDDER, Chosen, at_most, measured
+from .frame import GREY, LINES, Frame, of_others, of_selectors, short, split
 from .request import PAPERS_SELECTOR, Request, Row
 
-CLASSES = (0.0, 0.02, 0.05, 0.2, 0.5, 1.0)  # shares of correct responses: above one, up to the next
-BEST = 5
-PANELS = 12
-LEAST = 5  # problems of a class for a point
+IMPROVEMENT = ("improvement", "improvement_low", "improvement_high")
+Shown = tuple[Chosen, ResultRow]
 
 
-def gain_rows(request: Request) -> list[Row]:
-    """Return a row per pool, selector and class of hardness: random's mean, the selector's, their ratio, its interval.
-
-    Without a selector given: the five that are best over all pools of the folders, each with the vectors that serve it
-    best, and RepExp. HarnessError if no selector has ranked every pool.
-    """
+def _pools(request: Request) -> tuple[dict[str, Chosen], list[Board]]:
+    """The cells by their keys, and the tables that hold one of them."""
     cells = {cell.key: cell for cell in measured(request)}
-    tables = [board for board in boards(gather(request.folders)) if any(row.cell in cells for row in board.rows)]
-    at_most(request, len(tables), PANELS, "pools")
-    wanted = _wanted(request, tables)
-    return [
-        {**cells[row.cell].columns, "panel": pool_name(table), "series": _series(*series)} | values
-        for table in tables
-        for series in wanted
-        for row in table.rows
-        if (row.name, row.embedder) == series and row.cell in cells
-        for values in _classes(cells[row.cell])
-    ]
+    tables = boards(gather(request.folders))
+    return cells, [table for table in tables if any(row.cell in cells for row in table.rows)]
 
 
-def _wanted(request: Request, tables: Sequence[Board]) -> list[tuple[str, str]]:
-    """Selector and embedder of each series, in the order of their mean improvement over the pools."""
-    everywhere = [line for line in across(tables) if line.pools == len(tables)]
-    names = dict.fromkeys(line.selector for line in everywhere)  # the best first
-    shown = [name for place, name in enumerate(names) if place < BEST or name == PAPERS_SELECTOR]
-    if request.selector:
-        shown = [name for name in names if name.partition(" ")[0] == request.selector]
-    series = [next(line for line in everywhere if line.selector == name) for name in shown]
-    if not series:
-        raise request.refused(f"no ranker has cells of all {len(tables)} pools: give folders whose cells share one")
-    return [(line.selector, line.embedder) for line in series]
+def _shown(line: Across, table: Board, cells: dict[str, Chosen]) -> Iterator[Shown]:
+    """The cells of a table that are of this selector and embedder, with their rows."""
+    for row in table.rows:
+        if (row.name, row.embedder) == (line.selector, line.embedder) and row.cell in cells:
+            yield cells[row.cell], row
 
 
-def _series(selector: str, embedder: str) -> str:
-    return selector if embedder == NO_EMBEDDER else f"{selector} · {embedder}"
+def _called(line: Across) -> str:
+    return line.selector if line.embedder == NO_EMBEDDER else f"{line.selector} · {line.embedder}"
 
 
-def _classes(chosen: Chosen) -> Iterator[Row]:
-    """Yield the values of each class of hardness that has problems enough."""
-    outcomes = chosen.outcomes
-    assert outcomes.ranks is not None
-    share, random = outcomes.c / outcomes.n, random_samples_to_correct(outcomes.n, outcomes.c)
-    selected, seed = outcomes.ranks.mean(axis=1), chosen.resampling_seed
-    for above, up_to in pairwise(CLASSES):
-        inside = (share > above) & (share <= up_to)
-        if inside.sum() >= LEAST:
-            yield {"above": above, "up_to": up_to, "questions": int(inside.sum())} | _ratio(
-                random[inside], selected[inside], seed
-            )
-
-
-def _ratio(random: Floats, selected: Floats, seed: int) -> Row:
-    low, high = stats.ratio_interval(random, selected, seed) or (None, None)
-    ratio = float(random.mean() / selected.mean())
-    means = {"random": float(random.mean()), "selected": float(selected.mean())}
-    return {**means, "improvement": ratio, "improvement_low": low, "improvement_high": high}
-
-
-def draw_gains(rows: Sequence[Row]) -> Any:
-    """Return the figure of `gain_rows`: a panel per pool, with a line per selector over the classes of hardness."""
-    panels = list(dict.fromkeys(row["panel"] for row in rows))
-    named = style.short(panels)
-    looks = style.of_selectors(list(dict.fromkeys(row["series"] for row in rows)))
-    figure, grid = style.panels("Gain over random selection, by how often the model is right", len(panels))
-    ends = [row[name] for row in rows for name in ("improvement", "improvement_low", "improvement_high") if row[name]]
-    for axes, panel in zip(grid, panels, strict=True):
-        inside = [row for row in rows if row["panel"] == panel]
-        for place, (name, look) in enumerate(looks.items()):
-            _line(axes, [row for row in inside if row["series"] == name], 0.09 * (place - (len(looks) - 1) / 2), look)
-        axes.axhline(1, color=style.GREY, linewidth=0.8, linestyle=style.LINES[1], zorder=1)
-        sizes = {row["above"]: row["questions"] for row in inside}
-        ticks = [f"{100 * low:g}-{100 * high:g} %\n({sizes.get(low, 'few')})" for low, high in pairwise(CLASSES)]
-        axes.set_xticks(range(len(ticks)), ticks, fontsize=6)
-        axes.set(
-            xlim=(-0.4, len(ticks) - 0.6),
-            xlabel="share of correct responses (problems)",
-            ylabel="random's calls / the selector's",
-        )
-        style.log_axis(axes.yaxis, min(ends), max(ends))
-        style.name_panel(axes, named[panel])
-    style.legend(figure, [style.mark(name, **look) for name, look in looks.items()])
-    return figure
-
-
-def _line(axes: Any, rows: Sequence[Row], shift: float, look: dict[str, Any]) -> None:
-    """Plot one selector's line with its 95 % intervals, shifted a little, so that no interval hides another."""
-    x = [CLASSES.index(row["above"]) + shift for row in rows]
-    axes.plot(x, [row["improvement"] for row in rows], **look)
-    for at, row in zip(x, rows, strict=True):
-        if row["improvement_low"] is not None:
-            axes.plot([at, at], [row["improvement_low"], row["improvement_high"]], color=look["color"], linewidth=0.8)
+def _improvement_axis(axes: Any, rows: Sequence[Row]) -> None:
+    """Make the y axis logarithmic, with a line at 1, where a selector is as good as random."""
+    axes.axhline(1, color=GREY, linewidth=0.8, linestyle=LINES[1], zorder=1)
+    ends = [row[column] for row in rows for column in IMPROVEMENT if row[column]]
+    Frame.log_axis(axes.yaxis, min(ends), max(ends))
+    axes.set(ylabel="random's calls / the selector's")
 
 
 class Gains:
     """Improvement over random by the share of correct responses: the best selectors over several pools, and RepExp."""
 
-    rows, draw = staticmethod(gain_rows), staticmethod(draw_gains)
+    CLASSES = (0.0, 0.02, 0.05, 0.2, 0.5, 1.0)  # shares of correct responses: above one, up to the next
+    BEST = 5
+    LEAST = 5  # problems of a class for a point
+
+    def rows(self, request: Request) -> list[Row]:
+        """Return a row per pool, selector and class: random's mean, the selector's, their ratio, its interval.
+
+        Without a selector given: the five that are best over all pools of the folders, each with the vectors that serve
+        it best, and RepExp. HarnessError if no selector has ranked every pool. Problems without a correct response are
+        in no class, since no order is better there.
+        """
+        cells, tables = _pools(request)
+        at_most(request, len(tables), "pools")
+        everywhere = [line for line in across(tables) if line.pools == len(tables)]
+        best = {line.selector: line for line in reversed(everywhere)}  # with the vectors that serve it best
+        names = dict.fromkeys(line.selector for line in everywhere)  # the best first
+        if request.selector:
+            shown = [each for each in names if each.partition(" ")[0] == request.selector]
+        else:
+            shown = [each for place, each in enumerate(names) if place < self.BEST or each == PAPERS_SELECTOR]
+        if not shown:
+            raise request.refused(f"no ranker has cells of all {len(tables)} pools: give folders whose cells share one")
+        return [
+            {**cell.columns, "panel": pool_name(table), "series": _called(best[each]), **values}
+            for table in tables
+            for each in shown
+            for cell, _ in _shown(best[each], table, cells)
+            for values in self._classes(cell)
+        ]
+
+    def _classes(self, cell: Chosen) -> Iterator[Row]:
+        """Yield the values of each class of hardness that has problems enough."""
+        share, (random, selected) = cell.outcomes.c / cell.outcomes.n, cell.calls
+        for above, up_to in pairwise(self.CLASSES):
+            inside = (share > above) & (share <= up_to)
+            if inside.sum() >= self.LEAST:
+                pair = random[inside], selected[inside]
+                row = {"above": above, "up_to": up_to, "questions": int(inside.sum())}
+                row |= {"random": float(pair[0].mean()), "selected": float(pair[1].mean())}
+                ratios = (row["random"] / row["selected"], *(stats.ratio_interval(*pair, cell.seed) or (None, None)))
+                yield row | dict(zip(IMPROVEMENT, ratios, strict=True))
+
+    def draw(self, rows: Sequence[Row]) -> Any:
+        named = short([row["panel"] for row in rows])
+        looks = of_selectors(list(dict.fromkeys(row["series"] for row in rows)))
+        frame = Frame("Gain over random selection, by how often the model is right", rows, "panel")
+        for axes, part in frame:
+            for place, (series, look) in enumerate(looks.items()):
+                of_series = [row for row in part if row["series"] == series]
+                aside = 0.09 * (place - (len(looks) - 1) / 2)
+                x = [self.CLASSES.index(row["above"]) + aside for row in of_series]
+                Frame.line(axes, x, of_series, "improvement", look)
+            sizes = {row["above"]: row["questions"] for row in part}
+            classes = list(pairwise(self.CLASSES))
+            ticks = [f"{100 * low:g}-{100 * high:g} %\n({sizes.get(low, 'few')})" for low, high in classes]
+            axes.set_xticks(range(len(ticks)), ticks, fontsize=6)
+            axes.set(xlim=(-0.4, len(ticks) - 0.6), xlabel="share of correct responses (problems)")
+            _improvement_axis(axes, rows)
+            Frame.name(axes, named[part[0]["panel"]])
+        return frame.finish(looks)
+
+
+class Strength:
+    """Improvement over random against the model's pass@1: every pool, over tasks and samplers."""
+
+    BEST = 2
+    SERIES = 2 * MOST  # models and tasks
+
+    def rows(self, request: Request) -> list[Row]:
+        """Return a row per pool of each panel: the pool's pass@1, and the improvement with its 95 % interval.
+
+        A panel is a selector with an embedder. Without a selector given: the paper's, with each embedder that at least
+        half of the pools have, and the two that are best of those on the most pools. Where nothing is correct there is
+        no point.
+        """
+        cells, tables = _pools(request)
+        lines, selector = across(tables), request.selector or PAPERS_SELECTOR
+        if not lines:
+            raise request.refused("cells of selectors that choose sets, not orders: they have no samples-to-correct")
+        wanted = [line for line in lines if line.selector.partition(" ")[0] == selector]
+        if not request.selector:
+            wanted = [line for line in wanted if 2 * line.pools >= len(tables)]
+            best = {line.selector: line for line in reversed(lines) if line.pools == lines[0].pools}
+            ordered = sorted(best.values(), key=lambda line: -line.improvement)
+            wanted += [line for line in ordered[: self.BEST] if line.selector != PAPERS_SELECTOR]
+        at_most(request, len(wanted), "selectors and embedders")
+        rows = []
+        for ranker in wanted:
+            for cell, row in (shown for table in tables for shown in _shown(ranker, table, cells)):
+                if row.improvement and row.pass_at_k_random["1"]:
+                    ratios = (row.improvement, *(row.improvement_ci or (None, None)))
+                    about: Row = {"panel": _called(ranker), "series": f"{row.model}, {row.task}"}
+                    about |= {"pass_at_1": row.pass_at_k_random["1"]}
+                    rows.append({**cell.columns, **about, **dict(zip(IMPROVEMENT, ratios, strict=True))})
+        if not rows:
+            raise request.refused("no pool has a correct response: there is no improvement to draw")
+        at_most(request, len(split(rows, "series")), "models and tasks", self.SERIES)
+        return rows
+
+    def draw(self, rows: Sequence[Row]) -> Any:
+        looks = of_others([row["series"] for row in rows], linestyle="none")
+        shares = [100 * row["pass_at_1"] for row in rows]
+        frame = Frame("Gain over random selection, by the model's pass@1", rows, "panel")
+        for axes, part in frame:
+            Frame.log_axis(axes.xaxis, min(shares), max(shares))
+            for row in part:
+                look, at = looks[row["series"]], 100 * row["pass_at_1"]
+                Frame.interval(axes, at, row, "improvement", look)
+                axes.plot(at, row["improvement"], **look)
+            _improvement_axis(axes, rows)
+            axes.set(xlabel="pass@1 (%)")
+            Frame.name(axes, part[0]["panel"])
+        names = short(list(looks))
+        if len({series.partition(", ")[2] for series in looks}) == 1:
+            names = {series: series.partition(", ")[0] for series in looks}
+        return frame.finish({names[series]: look for series, look in looks.items()})

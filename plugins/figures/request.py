@@ -1,9 +1,9 @@
-"""The options of a figure."""
+"""The options of a figure; nothing here is slow to import."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -12,20 +12,16 @@ from harness.plugin_system.command_options import Help
 
 Row: TypeAlias = dict[str, Any]
 PAPERS_SELECTOR = "repexp"
-DIGITS = 6
 OPTIONS_OF = {"reference": ("hardness", "guided"), "k": ("likelihoods",), "bins": ("guided",)}  # option -> its figures
-
-
-def _silent(line: str) -> None:
-    """Say nothing."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `harness plot`; `say` is called with a line on what is left out, or chosen, and why.
+    """The options of `harness plot`.
 
     name      the figure's name
     folders   where the cells are read
+    say       called with a line on what is left out, or chosen, and why
     """
 
     name: str
@@ -40,28 +36,17 @@ class Request:
     bins: Annotated[int | None, Help("Of guided: bins of hardness; default 10, under 100 questions 4.")] = None
     store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
     plugin_files: Annotated[Sequence[Path], Help("A plugin in a single file; repeatable.", ("--plugin",))] = ()
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = lambda line: None
 
     def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise self.refused(f"-k must be at least 1, got {self.k}")
-        if self.bins is not None and self.bins < 1:
-            raise self.refused(f"--bins must be at least 1, got {self.bins}")
         for option, figures in OPTIONS_OF.items():
-            if getattr(self, option) is not None and self.name not in figures:
-                dashes = "-" if len(option) == 1 else "--"
+            value, dashed = getattr(self, option), f"-{option}" if len(option) == 1 else f"--{option}"
+            if isinstance(value, int) and value < 1:
+                raise self.refused(f"{dashed} must be at least 1, got {value}")
+            if value is not None and self.name not in figures:
                 named = " and ".join(f"`harness plot {figure}`" for figure in figures)
-                raise self.refused(f"{dashes}{option} goes with {named} only")
+                raise self.refused(f"{dashed} goes with {named} only")
 
     def refused(self, reason: str) -> HarnessError:
         """Return the error that says why this figure cannot be plotted."""
         return HarnessError(f"plot {self.name}: {reason}")
-
-    def of_one_selector(self) -> Request:
-        """Return the request with the paper's selector if none was given."""
-        return replace(self, selector=self.selector or PAPERS_SELECTOR)
-
-
-def rounded(value: Any) -> Any:
-    """Return the value as in tables and plots: a float is rounded to six significant digits."""
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

@@ -5,12 +5,11 @@ const problems = data.index.id.map((id, at) => (
 const browsable = problems.some((problem) => problem.where !== "-");
 problems.filter((problem) => problem.where === "p").forEach((problem, place) => { problem.view = data.problems[place]; });
 
-const mean = (ranks) => (Array.isArray(ranks) ? ranks.reduce((sum, rank) => sum + rank, 0) / ranks.length : ranks);
 const expected = (problem) => (problem.n + 1) / (problem.c + 1);  // of random selection, exactly
 const rankers = data.selectors.map((selector, at) => ({ ...selector, at })).filter((selector) => selector.kind === "order");
 const RANDOM = { name: "random (exact)", at: null, look: null };
 // The mean rank of a problem's first correct response: of a selector, or of random selection.
-const calls = (ranker, problem) => (ranker.at === null ? expected(problem) : mean(data.index.ranks[ranker.at][problem.at]));
+const calls = (ranker, problem) => (ranker.at === null ? expected(problem) : mean([data.index.ranks[ranker.at][problem.at]].flat()));
 
 const BINS = 10;
 const view = { selector: rankers[0], against: RANDOM, bins: bins(), marks: [], mark: null };
@@ -66,12 +65,11 @@ function frame(id) {
 const short = (name) => (name.length > 22 ? `${name.slice(0, 21)}…` : name);
 
 function axisTexts(box, across, down, [below, beside]) {
-  const text = (x, y, anchor, words) => svg("text", { x, y, "text-anchor": anchor }, words);
   return svg("g", { class: "grid", "aria-hidden": "true" },
     ...down.ticks.map((tick) => svg("line", { x1: box.x(0), x2: box.x(1), y1: box.y(down.to(tick)), y2: box.y(down.to(tick)) })),
-    ...down.ticks.map((tick) => text(box.x(0) - 8, box.y(down.to(tick)) + 4, "end", count(tick))),
-    ...across.ticks.map((tick) => text(box.x(across.to(tick)), box.height - 21, "middle", count(tick))),
-    text(box.x(0.5), box.height - 3, "middle", below),
+    ...down.ticks.map((tick) => words(box.x(0) - 8, box.y(down.to(tick)) + 4, "end", count(tick))),
+    ...across.ticks.map((tick) => words(box.x(across.to(tick)), box.height - 21, "middle", count(tick))),
+    words(box.x(0.5), box.height - 3, "middle", below),
     svg("text", { "text-anchor": "middle", transform: `translate(12 ${box.y(0.5)}) rotate(-90)` }, beside));
 }
 
@@ -96,18 +94,12 @@ function drawHardness() {
   const across = { to: (part) => (part - 0.5) / parts, ticks: view.bins.map((_, part) => part + 1) };
   const drawn = svg("svg", { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", "aria-label": hardnessText(lines) },
     axisTexts(box, across, down, [`part of the problems, ${parts} = hardest`, "mean verifier calls"]));
-  for (const { ranker, parts: values } of lines) drawn.append(hardnessLine(looksOf(ranker), values, box, across, down));
+  for (const { ranker, parts: values } of lines) {
+    const at = (name) => values.map((value, part) => [box.x(across.to(part + 1)), box.y(down.to(value[name]))]);
+    drawn.append(curveNode(looksOf(ranker), at("mean"), at("low"), at("high")));
+  }
   byId("hardness").replaceChildren(drawn);
   byId("hardness-legend").replaceChildren(...lines.map(({ ranker }) => el("span", {}, swatch(looksOf(ranker)), ranker.name)));
-}
-
-function hardnessLine(look, values, box, across, down) {
-  const at = (name) => values.map((value, part) => [box.x(across.to(part + 1)), box.y(down.to(value[name]))]);
-  const group = svg("g", { class: look.style },
-    svg("path", { class: "band", d: `${line([...at("high"), ...at("low").reverse()])}Z` }),
-    svg("path", { class: "curve", d: line(at("mean")), "stroke-dasharray": look.dash }));
-  for (const [x, y] of look.mark ? at("mean") : []) group.append(svg("path", { class: "dot", d: shape(look.mark, 4.2), transform: move(x, y) }));
-  return group;
 }
 
 function hardnessText(lines) {

@@ -1,30 +1,40 @@
 """`harness report`: write one run as one HTML page that shows why one selector beat another.
 
-`chosen` finds the cells, `figures` makes the table and the pass@k curves, `index` lists all problems, `browsing` makes
-the map of a problem's responses, `orders` each selector's picks, `reproduce` the command, `page` the file, `pool_files`
-those beside it. Everything is read from the store; no code depends on the task.
+`results` finds the cells, and makes the table, the pass@k curves and the command. `browsing` makes the map of a
+problem's responses with each selector's picks, `page` the file. This module lists all problems, and says which pools
+are in the page itself and which in files beside it. All is read from the store; no code depends on the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from harness.columns.stored import key_of
 from harness.results.inert_text import without_folders
 from harness.results.rows import answer_remarks, verdict_remarks
-from harness.system.files import write_atomically
+from harness.system.files import disk_errors, write_atomically
+from harness.system.json_text import digest
 from harness.system.progress import Progress
 
 from ..figures.looks import looks
-from .browsing import Browser, most_in_page, sampled
-from .chosen import Cell, chosen_cells
-from .figures import curves, ranked, table
-from .index import beginnings, hardest_first, index, telling
-from .page import BUDGET_BYTES, encoded, fitted, page
-from .pool_files import with_files
-from .reproduce import commands
+from .browsing import ID, PICKS, Browser
+from .page import BUDGET_BYTES, cut, encoded, fitted, page, side_file, visible
+from .results import Cell, chosen_cells, commands, curves, table
+
+Entry = Mapping[str, Any]
+MOST_PROBLEMS = 100  # whose responses are in the page itself
+PAGE_BYTES = 2_600_000  # of them, about
+LIST_BYTES = 1_200_000  # of JSON; a longer list of problems holds the means of the trials' ranks, not each rank
+PROMPT, PROMPTS_BYTES = 80, 300_000  # characters of a prompt that the search finds, if they all have room
+FILES_BYTES = 100_000_000  # of all files beside the page; texts are cut so that they need no more
+FILE_BYTES = (60_000, 1_000_000)  # of one file, at least and at most
 
 
 def write_report(
@@ -37,19 +47,18 @@ def write_report(
     keys   or their beginnings; none: the newest cell and all that can be compared with it
     out    None: ROOT/report.html
     """
-    cells = ranked(chosen_cells(root, keys, progress))
+    cells = chosen_cells(root, keys, progress)
     out = out or root / "report.html"
     browser = Browser(root, cells, plugin_files)
-    data = report_data(browser, progress)
-    folder = out.with_name(f"{out.stem}-files")
-    write_atomically(out, page(with_files(data, browser, folder, progress)))
+    data = with_files(report_data(browser, progress), browser, out.with_name(f"{out.stem}-files"), progress)
+    write_atomically(out, page(data))
     return out
 
 
 def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     """Return everything that the page itself shows, as plain data of about `BUDGET_BYTES` of JSON at most."""
     cells = browser.cells
-    entries = hardest_first(cells[0].problems)
+    entries = hardest_first(cells[0].content["problems"])
     order = [entry["id"] for entry in entries]
     prompts = {name: stored.problem.prompt for name, stored in browser.stored.items()}
     shown = looks([cell.name for cell in cells])
@@ -64,20 +73,89 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     available = [entry for entry in entries if entry["id"] in browser.stored]
     views = _views(browser, available, order, progress)
     inside, cut_at = fitted(views, BUDGET_BYTES - len(encoded(summary)) - len(order))
-    browsing = {"shown": len(inside), "total": len(order), "cut_at": cut_at, "note": _note(len(order), len(available))}
+    lacking, note = len(order) - len(available), ""
+    if lacking:
+        note = f"{lacking:,} problems have no responses in the store."
+    if not available:
+        note = "The responses of this run are not in the store, so there is nothing to browse."
+    browsing = {"shown": len(inside), "total": len(order), "cut_at": cut_at, "note": note}
     return {**summary, "problems": inside, "browsing": browsing}
 
 
-def _views(
-    browser: Browser, available: Sequence[Mapping[str, Any]], order: Sequence[str], progress: Progress
-) -> list[dict[str, Any]]:
+def _about(cell: Cell) -> dict[str, Any]:
+    labels, row = cell.content["labels"], cell.row
+    remarks = list(verdict_remarks(row))
+    if not row.solvable:
+        remarks.append("no response is correct: no selector can differ here")
+    return {
+        "title": list(dict.fromkeys(str(labels[name]) for name in ("task", "split", "model", "sampler"))),
+        **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust")},
+        **{name: labels[name] for name in ("trials", "seed")},
+        "remarks": remarks,
+        "pool": key_of(cell.content, "pool"),
+        "versions": cell.content.get("versions", {}),
+    }
+
+
+# The list of all problems.
+
+
+def hardest_first(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the problems sorted by their share of correct responses, then by id."""
+    return sorted(entries, key=lambda entry: (entry["c"] / max(entry["n"], 1), entry["id"]))
+
+
+def index(cells: Sequence[Cell], order: Sequence[str]) -> dict[str, Any]:
+    """Return columns of equal length, in the order of these ids: `id`, `n`, `c`, and `ranks`, a column for each cell.
+
+    A rank is that of the first correct response: a number if it is the same in all trials, else a list with the rank of
+    each trial. A subset method has None in place of its column.
+    """
+    ranks = [[cell.by_id[name]["ranks"] for name in order] if cell.kind == "order" else None for cell in cells]
+    listed = {
+        "id": [cut(name, ID) for name in order],
+        **{column: [cells[0].by_id[name][column] for name in order] for column in ("n", "c")},
+        "ranks": [of and [each[0] if len(set(each)) == 1 else each for each in of] for of in ranks],
+    }
+    if len(encoded(listed)) > LIST_BYTES:
+        listed["ranks"] = [of and [round(fmean(each), 1) for each in of] for of in ranks]
+    return listed
+
+
+def beginnings(order: Sequence[str], prompts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the column `prompt`, the beginning of each problem's prompt ("" if unknown); {} if it has no room."""
+    column = {"prompt": [visible(prompts.get(name, "")[:PROMPT]) for name in order]}
+    return column if len(encoded(column)) <= PROMPTS_BYTES else {}
+
+
+def telling(cells: Sequence[Cell], order: Sequence[str]) -> str:
+    """Return the problem on which the page opens: where the first and the last ranker differ most, by their mean ranks.
+
+    A single ranker is compared with random selection. Of equal ones the first in `order`.
+    """
+    rankers = [cell.by_id for cell in cells if cell.kind == "order"]
+
+    def gap(name: str) -> float:
+        entry, other = rankers[0][name], rankers[-1][name]
+        calls = fmean(other["ranks"]) if len(rankers) > 1 else (entry["n"] + 1) / (entry["c"] + 1)
+        return abs(math.log(fmean(entry["ranks"]) / calls))
+
+    return max(order, key=gap) if rankers else order[0]
+
+
+# The pools in the page, and those beside it.
+
+
+def _views(browser: Browser, available: Sequence[Entry], order: Sequence[str], progress: Progress) -> list[Any]:
     """The views of the problems that the page itself holds: all, or a sample with the one on which it opens."""
     if not available:
         return []
-    cells = browser.cells
-    first = telling(cells, [entry["id"] for entry in available])
-    most = most_in_page(available, len(cells))
-    sample = sampled(available, most, str(key_of(cells[0].content, "pool")), {first})
+    n = max(entry["n"] for entry in available)
+    # A response takes 24 bytes and a short text, a pick 10 bytes.
+    bytes_each = n * 60 + min(n, PICKS) * len(browser.cells) * 10
+    most = int(np.clip(PAGE_BYTES // bytes_each, 1, MOST_PROBLEMS))
+    first = telling(browser.cells, [entry["id"] for entry in available])
+    sample = sampled(available, most, str(key_of(browser.cells[0].content, "pool")), {first})
     views = []
     with progress.stage("report", len(sample), "problems") as stage:
         for entry in sample:
@@ -86,27 +164,47 @@ def _views(
     return views
 
 
-def _note(total: int, available: int) -> str:
-    """What the page says of problems without responses in the store."""
-    if not available:
-        return "The responses of this run are not in the store, so there is nothing to browse."
-    return f"{total - available:,} problems have no responses in the store." if available < total else ""
+def sampled(entries: Sequence[Entry], most: int, seed: str, always: Collection[str] = ()) -> list[Entry]:
+    """Return one problem from each of `most` equal parts of problems that are sorted by hardness; all if they are few.
+
+    The hash of seed and id decides which one of a part, so that the same store always shows the same problems. One with
+    an id in `always` is taken instead.
+    """
+    if len(entries) <= most:
+        return list(entries)
+
+    def lot(entry: Entry) -> tuple[bool, bytes]:
+        text = f"{seed} {entry['id']}".encode("utf-8", "surrogatepass")
+        return entry["id"] not in always, hashlib.sha256(text).digest()
+
+    parts = np.array_split(np.arange(len(entries)), most)
+    return [min((entries[place] for place in part), key=lot) for part in parts]
 
 
-def _about(cell: Cell) -> dict[str, Any]:
-    labels, row = cell.content["labels"], cell.row
-    parts = [labels[name] for name in ("task", "split", "model", "sampler")]
-    return {
-        "title": list(dict.fromkeys(map(str, parts))),
-        "n": row.n,
-        "problems": row.problems,
-        "solvable": row.solvable,
-        "trials": labels["trials"],
-        "seed": labels["seed"],
-        "errors": row.errors,
-        "flagged": row.flagged,
-        "trust": row.trust,
-        "remarks": list(verdict_remarks(row)),
-        "pool": key_of(cell.content, "pool"),
-        "versions": cell.content.get("versions", {}),
-    }
+def with_files(data: dict[str, Any], browser: Browser, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Write the pools that the page does not hold to the folder; return the data with `files` and `where` each pool is.
+
+    `where` has a letter for each problem: "p" (in the page), "f" (in a file) or "-" (not in the store). A file is named
+    by its problem's place in the list; its picks are those in the store. Files of an earlier report are removed.
+    """
+    entries = hardest_first(browser.cells[0].content["problems"])
+    inside, written = {view["at"] for view in data["problems"]}, set()
+    beside = {at: entry for at, entry in enumerate(entries) if at not in inside and entry["id"] in browser.stored}
+    report = digest([cell.key for cell in browser.cells])
+    if beside:
+        budget = int(np.clip(FILES_BYTES // len(beside), *FILE_BYTES))
+        with progress.stage("report files", len(beside), "problems") as stage:
+            for at, entry in beside.items():
+                for view in fitted([browser.view(entry, again=False)], budget)[
+                    0
+                ]:  # none if it is too large, however cut
+                    write_atomically(folder / f"{at}.js", side_file(report, view))
+                    written.add(at)
+                stage.advance()
+    for path in folder.glob("*.js"):
+        if path.stem.isdecimal() and int(path.stem) not in written:
+            with disk_errors(path):
+                path.unlink()
+    where = "".join("p" if at in inside else "f" if at in written else "-" for at in range(len(entries)))
+    files = {"folder": folder.name, "report": report, "count": len(written)} if written else None
+    return {**data, "index": {**data["index"], "where": where}, "files": files}

@@ -16,12 +16,11 @@ from harness.scoring import curves
 from harness.scoring.curves import Factor
 from harness.scoring.metrics import budgets
 
-from ..figures import style
+from ..figures import frame
 from ..figures.request import PAPERS_SELECTOR, Request, Row
 from . import evaluation as rl_eval
 from .evaluation_file import read
 
-BINS = 30
 NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
 
 
@@ -71,38 +70,32 @@ def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
     k is on a log axis, or on a linear one: the paper has both. As in the paper, an arrow goes from the end of a
     method's rise to where RepExp is as high; it says how many times fewer samples that takes.
     """
-    tasks = list(dict.fromkeys(row["task"] for row in rows))
-    methods = list(dict.fromkeys(row["bonus"] for row in rows))
-    figure, grid = style.panels("Pass@k after training", len(tasks))
-    for axes, task in zip(grid, tasks, strict=True):
-        task_rows = [row for row in rows if row["task"] == task]
-        for place, method in enumerate(methods):
-            _curve(axes, [row for row in task_rows if row["bonus"] == method], style.look(place))
-            last = [row for row in task_rows if row["bonus"] == method and row["reached_at"]]
-            _arrow(axes, last, style.look(place), place % 2 == 0, linear)
-        style.name_panel(
-            axes, f"{task}, {task_rows[0]['split']}", f"n = {task_rows[0]['n']}, {task_rows[0]['problems']} problems"
-        )
+    looks, seeds = frame.of_others(row["bonus"] for row in rows), max(row["seeds"] for row in rows)
+    drawn = frame.Frame("Pass@k after training", rows, "task")
+    for axes, part in drawn:
+        for place, (method, look) in enumerate(looks.items()):
+            of_method = [row for row in part if row["bonus"] == method]
+            _curve(axes, of_method, look)
+            _arrow(axes, [row for row in of_method if row["reached_at"]], look, place % 2 == 0, linear)
+        sizes = f"n = {part[0]['n']}, {part[0]['problems']} problems"
+        frame.Frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", sizes)
         if linear:
-            axes.set_xlim(0, 1.02 * task_rows[0]["n"])
+            axes.set_xlim(0, 1.02 * part[0]["n"])
         else:
-            style.log_axis(axes.xaxis, 1, task_rows[0]["n"], base=2)
+            frame.Frame.log_axis(axes.xaxis, 1, part[0]["n"], base=2)
         axes.set(xlabel="k", ylabel="pass@k (%)")
-    handles = [style.mark(NAMES.get(method, method), **style.look(place)) for place, method in enumerate(methods)]
-    seeds = max(row["seeds"] for row in rows)
-    band = style.mark(f"band: standard error over {seeds} seeds", linestyle="none")
-    style.legend(figure, [*handles, band] if seeds > 1 else handles)
-    return figure
+    notes = [f"band: standard error over {seeds} seeds"] if seeds > 1 else []
+    return drawn.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
 
 
-def _curve(axes: Any, rows: Sequence[Row], look: Mapping[str, Any]) -> None:
+def _curve(axes: Any, rows: Sequence[Row], look: frame.Appearance) -> None:
     if not rows:
         return
     k, mean = [row["k"] for row in rows], np.array([100 * row["pass_at_k"] for row in rows])
     axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
     if rows[0]["standard_error"] is not None:
         error = np.array([100 * row["standard_error"] for row in rows])
-        axes.fill_between(k, mean - error, mean + error, color=look["color"], alpha=0.15, linewidth=0)
+        frame.Frame.band(axes, k, mean - error, mean + error, look, 0.15)
 
 
 def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool, linear: bool) -> None:
@@ -134,43 +127,23 @@ def _likelihoods(request: Request, evaluation: Mapping[str, Any]) -> list[Row]:
                 f"{evaluation['task']}: the evaluation has no likelihoods: run `harness rl eval` with them"
             )
         values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
-    every = np.concatenate([np.array(each) for each in values.values()])
-    low, high = np.percentile(every, 0.5), every.max()
-    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
-    return [
-        {"task": evaluation["task"], "split": evaluation["split"], "model": evaluation["model"], "bonus": bonus}
-        | {"mean": float(np.mean(each)), "responses": len(each), "from": float(lower), "to": float(upper)}
-        | {"count": int(count), "share": float(count / len(each))}
-        for bonus, each in values.items()
-        for lower, upper, count in zip(
-            edges, edges[1:], np.histogram(np.clip(each, edges[0], edges[-1]), edges)[0], strict=False
-        )
-    ]
+    about = {name: evaluation[name] for name in ("task", "split", "model")}
+    binned = frame.bins([value for each in values.values() for value in each], values)
+    return [{**about, "bonus": bonus, **row} for bonus, rows in binned.items() for row in rows]
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
-    """Return the figure of responses' likelihoods under the initial model: a panel per task, a histogram per method.
-
-    A short stroke on the axis marks each method's mean.
-    """
-    tasks = list(dict.fromkeys(row["task"] for row in rows))
-    methods = list(dict.fromkeys(row["bonus"] for row in rows))
-    figure, grid = style.panels("Likelihood under the initial model", len(tasks))
-    for axes, task in zip(grid, tasks, strict=True):
-        for place, method in enumerate(methods):
-            method_rows = [row for row in rows if (row["task"], row["bonus"]) == (task, method)]
-            if method_rows:
-                look = {name: style.look(place)[name] for name in ("color", "linestyle")}
-                edges = [row["from"] for row in method_rows] + [method_rows[-1]["to"]]
-                axes.stairs([100 * row["share"] for row in method_rows], edges, linewidth=1.3, **look)
-                axes.axvline(method_rows[0]["mean"], ymax=0.05, color=look["color"], linewidth=2.5)
-        style.name_panel(axes, task, "one response a question and seed")
-        axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
-        axes.set_ylim(bottom=0)
-    looks = [{name: style.look(place)[name] for name in ("color", "linestyle")} for place in range(len(methods))]
-    handles = [style.mark(NAMES.get(method, method), **look) for method, look in zip(methods, looks, strict=True)]
-    style.legend(figure, [*handles, style.mark("first bin: all below it too; stroke: mean", linestyle="none")])
-    return figure
+    """Return the figure of responses' likelihoods under the initial model: a panel per task, a histogram per method."""
+    looks = {
+        method: {name: look[name] for name in ("color", "linestyle")}
+        for method, look in frame.of_others(row["bonus"] for row in rows).items()
+    }
+    drawn = frame.Frame("Likelihood under the initial model", rows, "task")
+    for axes, part in drawn:
+        frame.Frame.histograms(axes, part, "bonus", looks)
+        frame.Frame.name(axes, part[0]["task"], "one response a question and seed")
+    below = "first bin: all below it too; stroke: mean"
+    return drawn.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
 
 
 def _evaluations(request: Request) -> list[dict[str, Any]]:

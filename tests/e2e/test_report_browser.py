@@ -8,7 +8,7 @@ from support.report_browser import ABSENT, PHONE, left, made, opened, press
 from support.report_page import HOSTILE
 
 from harness.system.json_text import storable
-from harness_plugins.report.visible import visible
+from harness_plugins.report.page import visible
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,10 +12,10 @@ from support.report_page import HOSTILE, hostile_pool, pool_file
 
 from harness.results import inert_text
 from harness.system.json_text import storable
-from harness_plugins.figures import drawing
+from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
-from harness_plugins.report import browsing
-from harness_plugins.report.visible import visible
+from harness_plugins.report import writing
+from harness_plugins.report.page import visible
 
 pytestmark = [
     pytest.mark.slow,
@@ -93,7 +93,7 @@ def test_the_list_opens_at_its_top_on_the_problem_where_the_two_differ_most(page
 
 def test_hardness_shows_the_values_of_the_plot(chromium, tmp_path):
     path = made(tmp_path, task="colours", engine="toy", data=Path("23"), selectors=("spread",))
-    rows = drawing.table(Request("hardness", (tmp_path / "cells",), selector="spread"))
+    rows = frame.table(Request("hardness", (tmp_path / "cells",), selector="spread"))
     with opened(chromium, path) as page:
         shown = page.locator("#hardness svg").get_attribute("aria-label")
     for name, column in (("random (exact)", "random"), ("spread", "selected")):
@@ -120,7 +120,7 @@ def test_a_question_is_read_and_opened_from_its_mark_by_keyboard_and_from_the_ta
 @pytest.fixture
 def crowded(tmp_path, monkeypatch):
     """The hostile report, with one of its two pools in a file beside the page."""
-    monkeypatch.setattr(browsing, "MOST_PROBLEMS", 1)
+    monkeypatch.setattr(writing, "MOST_PROBLEMS", 1)
     pool = hostile_pool(tmp_path / "pool.jsonl")
     path = made(tmp_path / "runs", pool=pool, selectors=("repexp", "uniform"))
     (beside,) = (tmp_path / "runs" / "report-files").iterdir()
@@ -179,7 +179,7 @@ def test_without_its_files_or_with_those_of_another_report_the_page_says_so_and_
 
 
 def test_the_page_has_the_command_of_its_run(page, data):
-    assert page.locator("#command").inner_text() == "\n".join(data["commands"]["lines"])
+    assert page.locator("#command").inner_text() == "\n".join(data["commands"])
     assert page.locator("#command").inner_text().startswith("harness run --task colours ")
 
 

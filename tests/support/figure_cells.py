@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness_plugins.figures import drawing
+from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
 from support.paths import TOY
 from support.refusals import refusal_of
@@ -29,7 +29,7 @@ NARROW["passk"]["model"] = "parrot"
 def rows_of(name: str, *folders: Path, **options: Any) -> list[dict[str, Any]]:
     """The figure's table: of the toy's selector `spread`, unless the options name another."""
     options = {"selector": None if name == "passk" else "spread", "plugin_files": (TOY,), **options}
-    return drawing.table(Request(name, folders, **options))
+    return frame.table(Request(name, folders, **options))
 
 
 def refused(name: str, *folders: Path, **options: Any) -> str:

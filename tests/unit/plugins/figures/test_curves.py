@@ -18,7 +18,7 @@ from support.figure_cells import (
 
 from harness.results import cells as stored
 from harness.results.rows import row as row_of_cell
-from harness_plugins.figures import curves, style
+from harness_plugins.figures import curves, frame
 
 
 def random_share(entries, k):
@@ -75,8 +75,8 @@ def test_every_curve_says_how_many_times_fewer_calls_it_needs_for_randoms_pass_a
 
 def test_samplers_draws_a_band_behind_each_line(cells):
     pytest.importorskip("matplotlib")
-    with style.styled():
-        (axes,) = curves.draw_samplers(rows_of("samplers", cells, embedder="hidden-mean")).axes
+    with frame.styled():
+        (axes,) = curves.Samplers().draw(rows_of("samplers", cells, embedder="hidden-mean")).axes
     assert (len(axes.get_lines()), len(axes.collections)) == (4, 4)
 
 
@@ -106,8 +106,8 @@ def test_the_panels_of_representations_share_their_x_axes(cells):
     for row in easier:
         if row["measure"] != "pass@k":
             row |= {name: row[name] and row[name] / 3 for name in ("calls", "calls_low", "calls_high") if name in row}
-    with style.styled():
-        upper, calls, lower, fewer = curves.draw_representations(rows + easier).axes
+    with frame.styled():
+        upper, calls, lower, fewer = curves.Representations().draw(rows + easier).axes
     assert upper.get_xlim() == lower.get_xlim()
     assert calls.get_xlim() == fewer.get_xlim()
     (low, high), every = calls.get_xlim(), [row["calls"] for row in rows + easier if row["measure"] != "pass@k"]
@@ -183,8 +183,8 @@ def test_of_more_than_twelve_selectors_each_panel_draws_its_best_and_the_others_
         "colours · crow · vanilla: of 15 selectors 12 are drawn, by their mean pass@k (repexp always); "
         "in the table only: one12, one13, one14"
     ]
-    with style.styled():
-        figure = curves.draw_passk(rows + rows_of("passk", cells, model="parrot", sampler="vanilla"))
+    with frame.styled():
+        figure = curves.PassK().draw(rows + rows_of("passk", cells, model="parrot", sampler="vanilla"))
     crow, parrot = figure.axes
     assert (len(crow.get_lines()), len(parrot.get_lines())) == (2 + 3 + 12, 2 + 3 + 5)
     named = [text.get_text() for text in figure.legends[0].get_texts()]

@@ -6,7 +6,7 @@ import pytest
 from support.figure_cells import cell_of, close, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
-from harness_plugins.figures import gains
+from harness_plugins.figures.gains import Gains
 
 SHARES = [(0, 0.02), (0.02, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1)]
 
@@ -50,7 +50,7 @@ def test_the_best_five_over_all_pools_and_repexp_are_shown_with_the_means_of_eac
     assert {(row["above"], row["up_to"]) for row in rows} == {
         (low, high) for low, high in SHARES if sum(low < share <= high for share in shares) >= 5
     }
-    assert len(gains.draw_gains(rows).axes) == 2
+    assert len(Gains().draw(rows).axes) == 2
 
 
 def test_a_selector_may_be_named_and_pools_without_a_common_one_are_refused(pools, tmp_path):

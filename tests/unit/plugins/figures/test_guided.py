@@ -5,7 +5,8 @@ import pytest
 from support.refusals import refusal_of
 
 from harness.results import stopping_times
-from harness_plugins.figures import drawing, guided, style
+from harness_plugins.figures import frame
+from harness_plugins.figures.guided import Guided, bin_count
 from harness_plugins.figures.request import Request
 
 PROBLEMS, BUDGET = 12, 6
@@ -40,7 +41,7 @@ def test_the_curves_are_kaplan_meiers_over_all_seeds(sequences):
     (sequences / "broken.json").write_text("{")
     messages = []
     request = Request("guided", folders=[sequences], say=messages.append)
-    rows = drawing.table(request)
+    rows = frame.table(request)
     assert [line.partition(":")[0] for line in messages] == ["not counted", "no panel by hardness"]
     assert [row["series"] for row in rows] == ["vanilla"] * 6 + ["repexp-guided"] * 6
     assert [row["k"] for row in rows] == [1, 2, 3, 4, 5, 6] * 2
@@ -54,7 +55,7 @@ def test_the_curves_are_kaplan_meiers_over_all_seeds(sequences):
 def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, tmp_path):
     toy("--data", PROBLEMS, "--n", BUDGET, "--selector", "head", store=tmp_path / "reference")
     request = Request("guided", folders=[sequences], reference=tmp_path / "reference" / "cells")
-    rows = [row for row in drawing.table(request) if row["panel"] == "hardness"]
+    rows = [row for row in frame.table(request) if row["panel"] == "hardness"]
     baseline, other = ([row for row in rows if bool(row.get("over")) == has] for has in (False, True))
     assert {row["series"] for row in baseline} == {"vanilla"}
     assert [int(row["questions"]) for row in other] == [3, 3, 3, 3]
@@ -66,15 +67,15 @@ def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, t
     assert np.mean([row["gain"] for row in other]) == pytest.approx(gain, abs=1e-5)
     assert [row["hardness_low"] for row in other] == sorted(row["hardness_low"] for row in other)
     pytest.importorskip("matplotlib")
-    with style.styled():
-        left, right = guided.draw_guided(drawing.table(request)).axes
+    with frame.styled():
+        left, right = Guided().draw(frame.table(request)).axes
     assert len(left.get_lines()) >= len(shares)
     assert right.get_xlabel()
 
 
 def test_there_are_ten_bins_from_a_hundred_questions_on_four_below_and_as_many_as_asked_for():
     def bins(questions: int, requested: int | None = None) -> int:
-        return guided._bins(Request("guided", bins=requested), questions)
+        return bin_count(Request("guided", bins=requested), questions)
 
     assert [bins(questions) for questions in (3, 99, 100, 200)] == [3, 4, 10, 10]
     assert (bins(12, 10), bins(200, 5)) == (10, 5)
@@ -85,12 +86,12 @@ def test_there_are_ten_bins_from_a_hundred_questions_on_four_below_and_as_many_a
 
 def test_what_cannot_be_drawn_is_one_line(sequences, toy, tmp_path):
     request = Request("guided", folders=[sequences])
-    assert "no sequences in" in refusal_of(drawing.table, Request("guided", folders=[tmp_path / "empty"]))
-    assert "--reference" in refusal_of(drawing.table, Request("guided", [sequences], reference=tmp_path / "nowhere"))
+    assert "no sequences in" in refusal_of(frame.table, Request("guided", folders=[tmp_path / "empty"]))
+    assert "--reference" in refusal_of(frame.table, Request("guided", [sequences], reference=tmp_path / "nowhere"))
     stopping_times.write(tmp_path / "runs", record("vanilla", 2, (1, 2)))
-    assert "not of the same problems" in refusal_of(drawing.table, request)
+    assert "not of the same problems" in refusal_of(frame.table, request)
     other = record("vanilla", 3, (1, 2))
     other["labels"]["model"] = other["inputs"]["model"] = "macaw"
     stopping_times.write(tmp_path / "runs", other)
-    line = refusal_of(drawing.table, request)
+    line = refusal_of(frame.table, request)
     assert "there are sequences of colours · macaw; colours · parrot: name one by --task and --model" in line

@@ -13,7 +13,7 @@ from support.stores import files_of
 
 from harness.columns.store import filed, read, stem_of
 from harness.system.files import write_parts
-from harness_plugins.figures import likelihoods
+from harness_plugins.figures.frame import bins
 
 
 def check_histogram(rows, indices, n=16):
@@ -54,13 +54,13 @@ def test_without_k_an_eighth_of_the_pool_is_picked_as_the_cell_says_and_every_tr
 
 def test_the_first_bin_takes_in_the_long_tail_and_equal_values_have_a_bin():
     values = np.concatenate([np.linspace(-1.0, -0.1, 999), [-50.0]])
-    edges = likelihoods._edges(values)
-    counts = likelihoods._counts(values, edges)
-    assert -1.0 < edges[0] < -0.98
-    assert edges[-1] == -0.1
-    assert counts.sum() == 1000
-    assert counts[0] == (values < edges[1]).sum() > (values < edges[0]).sum() == 5
-    assert likelihoods._edges(np.full(4, -2.0))[[0, -1]].tolist() == [-2.0, -1.0]
+    rows = bins(values, {"all": values})["all"]
+    assert -1.0 < rows[0]["from"] < -0.98
+    assert rows[-1]["to"] == -0.1
+    assert sum(row["count"] for row in rows) == 1000
+    assert rows[0]["count"] == (values < rows[0]["to"]).sum() > (values < rows[0]["from"]).sum() == 5
+    rows = bins([-2.0] * 4, {"all": [-2.0] * 4, "none": []})
+    assert (rows["all"][0]["from"], rows["all"][-1]["to"], rows["none"]) == (-2.0, -1.0, [])
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from support.report_page import pool_file
 from support.stores import files_of
 
 from harness import Pool
-from harness_plugins.report import browsing, writing
-from harness_plugins.report.browsing import NONE, OTHER, clusters, flat, sampled
-from harness_plugins.report.index import hardest_first
+from harness_plugins.report import writing
+from harness_plugins.report.browsing import NONE, OTHER, clusters, flat
+from harness_plugins.report.writing import hardest_first, sampled
 
 
 def test_points_in_a_plane_keep_their_distances_on_the_map():
@@ -79,7 +79,7 @@ def test_a_problem_that_lost_a_file_is_left_out_and_without_the_responses_the_ta
 
 def test_of_many_problems_of_long_texts_a_part_is_shown_and_texts_are_cut(harness, report, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "BUDGET_BYTES", 60_000)
-    monkeypatch.setattr(browsing, "MOST_PROBLEMS", 10)
+    monkeypatch.setattr(writing, "MOST_PROBLEMS", 10)
     texts = {f"p{i:02}": [(f"{i} {j} " * 500, j < i % 9) for j in range(12)] for i in range(13)}
     pool = pool_file(tmp_path / "pool.jsonl", texts)
     assert harness("run", "--pool", pool, "--selector", "length", "--store", tmp_path / "runs").code == 0

@@ -9,8 +9,7 @@ from importlib.resources import files
 from support.report_page import HOSTILE, hostile_pool, parsed, policy
 
 from harness_plugins.figures import looks
-from harness_plugins.report.page import BUDGET_BYTES, SCRIPTS, encoded, fitted, joined_script, page
-from harness_plugins.report.visible import cut, visible
+from harness_plugins.report.page import BUDGET_BYTES, SCRIPTS, cut, encoded, fitted, joined_script, page, visible
 
 
 def test_no_data_can_end_its_element():

@@ -7,7 +7,7 @@ import pytest
 from support.figure_cells import close
 from support.refusals import refusal_of
 
-from harness_plugins.figures import drawing, style
+from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import evaluation_file, figures
@@ -36,7 +36,7 @@ def folder(tmp_path):
 
 def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folder):
     request = Request("rl-passk", folders=[folder])
-    rows = drawing.table(request)
+    rows = frame.table(request)
     assert [row["k"] for row in rows] == [1, 2, 4, 8, 16] * 3
     reached = {row["bonus"]: row["reached_at"] for row in rows if row["k"] == 16}
     repexp = rl_eval.pass_at_k(16, [16, 4, 2, 0])
@@ -53,18 +53,18 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folde
 
 def test_the_linear_figure_has_more_budgets_and_a_linear_axis(folder):
     request = Request("rl-passk-linear", folders=[folder])
-    rows = drawing.table(request)
+    rows = frame.table(request)
     assert [row["k"] for row in rows] == list(range(1, 17)) * 3
-    assert [row for row in rows if row["k"] in (1, 2, 4, 8, 16)] == drawing.table(Request("rl-passk", [folder]))
+    assert [row for row in rows if row["k"] in (1, 2, 4, 8, 16)] == frame.table(Request("rl-passk", [folder]))
     pytest.importorskip("matplotlib")
-    with style.styled():
+    with frame.styled():
         scales = [figure.draw(rows).axes[0].get_xscale() for figure in (figures.RlPassKLinear, figures.RlPassK)]
     assert scales == ["linear", "log"]
 
 
 def written(request: Request, folder) -> None:
     """Draw it; a picture is not empty."""
-    drawing.write(request, folder)
+    frame.write(request, folder)
     assert (folder / f"{request.name}.png").stat().st_size > 10_000
     assert (folder / f"{request.name}.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / f"{request.name}.csv").read_text().count("\n") > 10
@@ -72,7 +72,7 @@ def written(request: Request, folder) -> None:
 
 def test_the_bins_of_likelihoods_hold_every_response_of_a_method_and_without_them_it_is_refused(folder):
     request = Request("rl-likelihoods", folders=[folder])
-    rows = drawing.table(request)
+    rows = frame.table(request)
     for bonus, responses in (("base", 3), ("none", 8), ("repexp:dim=4", 8)):
         bins = [row for row in rows if row["bonus"] == bonus]
         assert len(bins) == 30
@@ -83,5 +83,5 @@ def test_the_bins_of_likelihoods_hold_every_response_of_a_method_and_without_the
     written(request, folder)
     file = folder / "rl-eval.json"
     file.write_text(file.read_text().replace("likelihoods", "others"))
-    line = refusal_of(drawing.table, request)
+    line = refusal_of(frame.table, request)
     assert "game24: the evaluation has no likelihoods: run `harness rl eval` with them" in line

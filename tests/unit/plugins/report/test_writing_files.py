@@ -6,13 +6,13 @@ import re
 import pytest
 from support.report_page import HOSTILE, hostile_pool
 
-from harness_plugins.report import browsing, page, pool_files
+from harness_plugins.report import browsing, page, writing
 
 
 @pytest.fixture
 def crowded(monkeypatch):
     """Pages with room for two pools."""
-    monkeypatch.setattr(browsing, "MOST_PROBLEMS", 2)
+    monkeypatch.setattr(writing, "MOST_PROBLEMS", 2)
 
 
 def pool_in(path):
@@ -68,8 +68,8 @@ def test_hostile_texts_stay_inside_the_string_and_long_ones_are_cut_to_the_files
 ):
     pool = hostile_pool(tmp_path / "pool.jsonl")
     assert harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs").code == 0
-    monkeypatch.setattr(browsing, "MOST_PROBLEMS", 1)
-    monkeypatch.setattr(pool_files, "BYTES", (9_000, 9_000))
+    monkeypatch.setattr(writing, "MOST_PROBLEMS", 1)
+    monkeypatch.setattr(writing, "FILE_BYTES", (9_000, 9_000))
     data = report("--out", tmp_path / "odd #1 %.html", plugin=None)
     (path,) = (tmp_path / "odd #1 %-files").iterdir()
     assert data["files"]["folder"] == "odd #1 %-files"

@@ -6,7 +6,7 @@ import statistics
 from support.figure_cells import cell_of, close, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
-from harness_plugins.figures import hardness
+from harness_plugins.figures.calls import Hardness
 
 
 def tenths(hardness_of):
@@ -51,7 +51,7 @@ def test_a_single_question_has_no_error_and_fewer_than_ten_no_bins(cells, tmp_pa
     stored.write(tmp_path / "ten", cell)
     rows = rows_of("hardness", tmp_path / "ten")
     assert {(row["questions"], row["random_error"], row["selected_error"]) for row in rows} == {(1, None, None)}
-    assert len(hardness.draw_hardness(rows).axes) == 1
+    assert len(Hardness().draw(rows).axes) == 1
     cell["problems"] = cell["problems"][:9]
     stored.write(tmp_path / "nine", cell)
     line = refused("hardness", tmp_path / "nine")

@@ -7,9 +7,9 @@ import statistics
 import pytest
 from support.cells import cell, entry, subset_entry
 
-from harness_plugins.report import index as indexes
-from harness_plugins.report.chosen import Cell
-from harness_plugins.report.index import beginnings, hardest_first, index, telling
+from harness_plugins.report import writing
+from harness_plugins.report.results import Cell
+from harness_plugins.report.writing import beginnings, hardest_first, index, telling
 
 FIRST = Cell("1", cell([entry("a", [1, 3], c=4), entry("b", [9, 9], c=0), entry("<i>", [2, 2], c=1)]), "first")
 SECOND = Cell("2", cell([entry("a", [2, 2], c=4), entry("b", [9, 9], c=0), entry("<i>", [7, 5], c=1)]), "second")
@@ -36,7 +36,7 @@ def test_every_problem_of_a_run_is_listed_with_what_its_cells_say(shown):
 def test_a_long_list_has_mean_ranks(monkeypatch):
     order = ["b", "<i>", "a"]
     assert index([FIRST, SUBSETS], order)["ranks"] == [[9, 2, [1, 3]], None]
-    monkeypatch.setattr(indexes, "BYTES", 10)
+    monkeypatch.setattr(writing, "LIST_BYTES", 10)
     short = index([SECOND, SUBSETS], order)
     assert short["ranks"] == [[9.0, 6.0, 2.0], None]
     assert short["id"] == order
@@ -45,13 +45,16 @@ def test_a_long_list_has_mean_ranks(monkeypatch):
 def test_the_beginnings_of_all_prompts_are_listed_where_they_have_room(monkeypatch):
     prompts = {"a": "x\u202e" + "y" * 100, "b": "short"}
     assert beginnings(["b", "<i>", "a"], prompts) == {"prompt": ["short", "", "x⟨U+202E⟩" + "y" * 78]}
-    monkeypatch.setattr(indexes, "PROMPTS_BYTES", 90)
+    monkeypatch.setattr(writing, "PROMPTS_BYTES", 90)
     assert beginnings(["b", "a"], prompts) == {}
 
 
 def test_the_page_opens_where_the_first_and_the_last_ranker_differ_most_and_one_alone_against_random():
     assert telling([FIRST, SUBSETS, SECOND], ["b", "<i>", "a"]) == "<i>"
     assert telling([SUBSETS], ["b", "<i>", "a"]) == "b"
-    gaps = {each["id"]: abs(math.log(statistics.fmean(each["ranks"]) * (each["c"] + 1) / 9)) for each in FIRST.problems}
+    gaps = {
+        each["id"]: abs(math.log(statistics.fmean(each["ranks"]) * (each["c"] + 1) / 9))
+        for each in FIRST.by_id.values()
+    }
     assert telling([FIRST], list(gaps)) == max(gaps, key=gaps.get) == "<i>"
     assert gaps["b"] == pytest.approx(0)

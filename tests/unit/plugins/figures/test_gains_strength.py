@@ -7,7 +7,7 @@ from support.cells import N, cell, entry, subset_entry
 from support.figure_cells import cell_of, close, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
-from harness_plugins.figures import strength
+from harness_plugins.figures.gains import Strength
 
 LATE = {"repexp": 9, "a": 6, "b": 4, "c": 2}  # by how many calls each comes later than it could
 SOLVED = {"jay": 61, "crow": 13}
@@ -42,7 +42,7 @@ def test_the_two_best_and_repexp_have_a_point_a_pool(pools):
         random, selected = (statistics.fmean(map(calls, entries)) for calls in (expected_calls, mean_calls))
         assert row["improvement"] == close(random / selected)
         assert row["improvement_low"] < row["improvement"] < row["improvement_high"]
-    figure = strength.draw_strength(rows)
+    figure = Strength().draw(rows)
     assert [axes.get_title().partition(" ")[0] for axes in figure.axes] == ["repexp", "c", "b"]
 
 

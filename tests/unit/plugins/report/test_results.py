@@ -55,6 +55,13 @@ def test_one_answer_of_k_has_curves_without_bands_and_a_line_below_the_table(sho
     assert f"maj@4, 16): {100 * row['maj_at_k']['4']:.1f}, {100 * row['maj_at_k']['16']:.1f}" in line
 
 
+def test_a_pool_without_a_correct_response_says_so_as_the_terminal_does(harness, report, tmp_path):
+    pool = pool_file(tmp_path / "p.jsonl", {"a": [("x", 0), ("y", 0)]})
+    printed = harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs").out
+    (line,) = [each for each in report(plugin=None)["about"]["remarks"] if each.startswith("no response is correct")]
+    assert f"{line};" in printed
+
+
 def test_a_curve_counts_no_problem_without_a_correct_response(harness, report, tmp_path):
     pool = pool_file(tmp_path / "p.jsonl", {"a": [("x", 1), ("y", 0)], "b": [("x", 0), ("y", 0)]})
     harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs")

@@ -10,8 +10,8 @@ from support.report_page import picks_of
 
 from harness import Pool, Problem
 from harness.system.progress import Progress
-from harness_plugins.report.chosen import chosen_cells
-from harness_plugins.report.orders import PICKS, Rankers, nearest_earlier
+from harness_plugins.report.browsing import PICKS, Browser, nearest_earlier
+from harness_plugins.report.results import chosen_cells
 
 
 def test_orders_go_on_to_the_end_beyond_the_first_correct_pick(shown):
@@ -50,7 +50,7 @@ def ranks(order, raises=False):
 
 def test_an_order_is_shown_only_where_it_begins_as_the_stored_one_and_as_far_as_it_goes(shown):
     (cell,) = chosen_cells(shown.store, [shown.rows["shuffle"]["cell"]], Progress())
-    rankers, n = Rankers([cell], [TOY]), PICKS + 1
+    browser, n = Browser(shown.store, [cell], [TOY]), PICKS + 1
     pool = Pool(["x"] * n, np.zeros((n, 0), np.float32), np.zeros(n), np.zeros(n, np.int64), [None] * n)
     table = [
         (ranks(range(n)), [0, 1], [*range(PICKS)], f"the first {PICKS} picks are shown"),
@@ -59,8 +59,8 @@ def test_an_order_is_shown_only_where_it_begins_as_the_stored_one_and_as_far_as_
         (ranks([0, 1], raises=True), [0], [0], "only the stored picks are shown: "),
     ]
     for selector, stored, order, note in table:
-        rankers.built[cell.key] = selector
-        shown_order, shown_note = rankers.order(cell, pool, Problem("a", "b"), stored)
+        browser.built[cell.key] = selector
+        shown_order, shown_note = browser.order(cell, pool, Problem("a", "b"), stored)
         assert shown_order == order
         assert shown_note.startswith(note)
         assert bool(shown_note) == bool(note)

@@ -7,7 +7,8 @@ from support.figure_cells import cell_of, close, exact_pass, expected_calls, mea
 
 from harness.results import cells as stored
 from harness.results.rows import row as row_of_cell
-from harness_plugins.figures import scatter, style
+from harness_plugins.figures import frame
+from harness_plugins.figures.calls import Questions
 
 VANILLA = {"sampler": "vanilla", "embedder": "hidden-mean"}
 
@@ -67,8 +68,8 @@ def test_questions_marks_where_they_lie_and_counts_those_without_a_correct_respo
     common = {"series": "a", "selector": "s", "share_win": 0.5, "share_tie": 0.25, "share_loss": 0.25}
     places = [(2.0, 3.0, 4)] * 3 + [(1.0, 1.0, 9)] + [(17.0, 17.0, 0)] * 2
     rows = [{**common, "random": x, "selected": y, "c": c} for x, y, c in places]
-    with style.styled():
-        (axes,) = scatter.draw_questions(rows).axes
+    with frame.styled():
+        (axes,) = Questions().draw(rows).axes
     (marks,) = axes.collections
     assert marks.get_offsets().tolist() == [[1.0, 1.0], [2.0, 3.0]]
     assert marks.get_sizes()[1] == 3 * marks.get_sizes()[0]

@@ -13,7 +13,10 @@ from support.processes import printed_by
 from support.refusals import error_line
 
 from harness.plugin_system.registry import load_registry
-from harness_plugins.figures import curves, drawing, scatter, style
+from harness.results.inert_text import csv_table
+from harness_plugins.figures import frame
+from harness_plugins.figures.calls import Scatter
+from harness_plugins.figures.curves import PassK
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +42,20 @@ def test_a_figure_is_a_pdf_a_png_and_the_table_it_was_drawn_from(harness, tables
         assert image.format == "PNG"
         assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
         assert len(image.convert("RGB").getcolors(1 << 24)) > 20  # no empty sheet
-    assert table.read_text() == drawing.as_csv(tables["likelihoods"])
+    assert table.read_text() == csv_table(tables["likelihoods"])
 
 
 def test_a_table_has_six_digits_and_a_csv_leaves_missing_values_empty(tables):
     rows = [row for table in tables.values() for row in table]
     assert all(value == float(f"{value:.6g}") for row in rows for value in row.values() if type(value) is float)
-    assert drawing.as_csv([{"a": 0.5, "b": None}, {"c": "x"}]) == "a,b,c\n0.5,,\n,,x\n"
+    assert csv_table([{"a": 0.5, "b": None}, {"c": "x"}]) == "a,b,c\n0.5,,\n,,x\n"
 
 
 def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):
     pytest.importorskip("matplotlib")
-    with style.styled():
+    with frame.styled():
         for name, rows in tables.items():
-            figure = load_registry().find("plot", name).load().draw(rows)
+            figure = load_registry().find("plot", name).load()().draw(rows)
             figure.draw_without_rendering()  # warns, and so fails, where the layout does not fit
             assert figure.get_suptitle(), name
             assert figure.legends, name
@@ -74,9 +77,9 @@ def test_the_page_names_every_figure_with_its_columns(tables):
 @pytest.mark.slow
 def test_the_same_table_gives_the_same_bytes_in_another_process_with_other_settings(tables, tmp_path):
     pytest.importorskip("matplotlib")
-    code = "import hashlib; from harness_plugins.figures import curves, style\n"
-    code += f"with style.styled():\n    figure = curves.draw_passk({tables['passk']!r})\n"
-    code += "    hashes = [hashlib.sha256(style.encoded(figure, kind)).hexdigest() for kind in ('pdf', 'png')]\n"
+    code = "import hashlib; from harness_plugins.figures import curves, frame\n"
+    code += f"with frame.styled():\n    figure = curves.PassK().draw({tables['passk']!r})\n"
+    code += "    hashes = [hashlib.sha256(frame.encoded(figure, kind)).hexdigest() for kind in ('pdf', 'png')]\n"
     here: dict[str, list[str]] = {}
     exec(code, here)
     settings = tmp_path / "matplotlibrc"
@@ -86,17 +89,17 @@ def test_the_same_table_gives_the_same_bytes_in_another_process_with_other_setti
 
 
 def test_twelve_series_differ_in_marker_and_the_colours_in_line():
-    looks = [style.look(place) for place in range(24)]
+    looks = list(frame.of_others(range(24)).values())
     assert len({look["marker"] for look in looks[:12]}) == 12
     assert len({(look["color"], look["linestyle"]) for look in looks}) == 24
 
 
 def test_a_log_axis_has_ticks_and_holds_what_it_was_given():
     pytest.importorskip("matplotlib")
-    _, (axes,) = style.panels("ticks", 1)
+    ((axes, _),) = frame.Frame("ticks", [{}])
     for low, high in ((1, 17), (3.9, 4.1), (1, 6401), (0.5, 0.6), (1, 1)):
         for base in (2, 10):
-            style.log_axis(axes.xaxis, low, high, base=base)
+            frame.Frame.log_axis(axes.xaxis, low, high, base=base)
             left, right = axes.get_xlim()
             assert left < low <= high < right, (low, high, base)
             assert 2 <= sum(left <= tick <= right for tick in axes.xaxis.get_majorticklocs()) <= 9, (low, high, base)
@@ -104,15 +107,15 @@ def test_a_log_axis_has_ticks_and_holds_what_it_was_given():
 
 def test_a_drawing_holds_the_tables_values(tables):
     pytest.importorskip("matplotlib")
-    with style.styled():
+    with frame.styled():
         rows = tables["scatter"]
-        (axes,) = scatter.draw_scatter(rows).axes
+        (axes,) = Scatter().draw(rows).axes
         points = {tuple(map(float, line.get_xydata()[0])) for line in axes.get_lines()}
         assert {(row["random"], row["selected"]) for row in rows} <= points
         wanted = defaultdict(list)
         for row in tables["passk"]:
             wanted[row["series"]].append((row["k"], 100 * row["passed"]))
-        (axes,) = curves.draw_passk(tables["passk"]).axes
+        (axes,) = PassK().draw(tables["passk"]).axes
         points = [list(zip(*map(list, line.get_data()), strict=True)) for line in axes.get_lines()]
         assert points == list(wanted.values())
 
@@ -129,7 +132,7 @@ def test_figures_are_listed_without_matplotlib_and_what_is_missing_is_one_line(h
 
 def test_names_lose_their_parameters_where_they_stay_apart():
     alike = ["plus:tests=base,by=use, crow", "plus:by=use, crow"]
-    assert style.short([*alike, "mbpp:by=use, jay, n = 64"]) == {
+    assert frame.short([*alike, "mbpp:by=use, jay, n = 64"]) == {
         **{name: name for name in alike},
         "mbpp:by=use, jay, n = 64": "mbpp, jay, n = 64",
     }

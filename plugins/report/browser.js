@@ -1,4 +1,94 @@
-// The list of problems, its order and search, the legend of the problem chosen; and the browser as a whole.
+// The pool browser: the list of problems with its order and search, the pools, and playing through the picks.
+
+const state = { place: -1, step: 0, steps: 1, timer: null };
+
+function setSteps() {
+  state.steps = Math.max(1, ...panels.map((panel) => panel.length));
+  byId("step").max = state.steps;
+  go(Math.min(state.step, state.steps));
+}
+
+function go(step) {
+  state.step = clamp(step, 0, state.steps);
+  byId("step").value = state.step;
+  byId("step").setAttribute("aria-valuetext", `${state.step} of ${state.steps} picks`);
+  byId("step-text").textContent = `${count(state.step)} of ${count(state.steps)} picks`;
+  byId("back").disabled = state.step === 0;
+  byId("next").disabled = state.step === state.steps;
+  for (const panel of panels) panel.show(Math.min(state.step, panel.length));
+  if (state.timer === null && state.step) {
+    const told = panels.filter((panel) => panel.current !== null);
+    byId("said").textContent = told.map((panel) => `${panel.side}: ${describe(panel, panel.current)}`).join(". ");
+  }
+}
+
+function pause() {
+  if (state.timer !== null) clearTimeout(state.timer);
+  state.timer = null;
+  byId("play").textContent = "Play";
+  byId("play").setAttribute("aria-pressed", "false");
+}
+
+function play() {
+  if (state.step >= state.steps) go(0);
+  byId("play").textContent = "Pause";
+  byId("play").setAttribute("aria-pressed", "true");
+  const tick = () => {
+    go(state.step + 1);
+    if (state.step >= state.steps) pause();
+    else state.timer = setTimeout(tick, 1000 / Number(byId("speed").value));
+  };
+  state.timer = setTimeout(tick, 150);
+}
+
+function stepKey(event) {
+  const to = { ArrowRight: state.step + 1, ArrowLeft: state.step - 1, Home: 0, End: state.steps }[event.key];
+  if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return false;
+  event.preventDefault();
+  pause();
+  go(to);
+  return true;
+}
+
+function listenToTransport() {
+  byId("play").addEventListener("click", () => (state.timer === null ? play() : pause()));
+  byId("back").addEventListener("click", () => { pause(); go(state.step - 1); });
+  byId("next").addEventListener("click", () => { pause(); go(state.step + 1); });
+  byId("step").addEventListener("input", () => { pause(); go(Number(byId("step").value)); });
+  byId("reveal").addEventListener("change", () => {
+    byId("player").classList.toggle("reveal", byId("reveal").checked);
+    for (const panel of panels) panel.show(Math.min(state.step, panel.length));
+    showClusters();
+  });
+  byId("player").addEventListener("keydown", (event) => {
+    if (event.target instanceof HTMLButtonElement) stepKey(event);
+  });
+}
+
+// The pools that have no room in the page: each is a script file beside it, loaded when its problem is chosen.
+
+const NONCE = document.currentScript.nonce;
+
+// The problem's view, of the page itself or from its file. Rejects with the reason, in words for the reader.
+function viewOf(problem) {
+  if (problem.view) return Promise.resolve(problem.view);
+  const path = `${data.files.folder}/${problem.at}.js`;
+  const script = el("script", { src: path.split("/").map(encodeURIComponent).join("/") });
+  script.nonce = NONCE;
+  const answer = new Promise((resolve, reject) => {
+    script.addEventListener("load", () => {
+      const { report, view } = JSON.parse(script.dataset.pool || "{}");
+      if (report === data.files.report && begin(view.id) === problem.id) resolve(problem.view = view);
+      else reject(`${path} was made for another report. Open the newest page, or run harness report again.`);
+    });
+    script.addEventListener("error", () => reject(`The responses are in ${path}, which is not beside this page. ` +
+      `Keep the folder ${data.files.folder} with the page, or run harness report again.`));
+  });
+  document.head.append(script);
+  return answer.finally(() => script.remove());
+}
+
+// The list of problems, and the legend of the problem chosen.
 
 const SORTS = {
   "where the two differ most": (problem) => -gap(problem),
@@ -117,7 +207,7 @@ function showPool({ view: pool }) {
 
 // What is known of a problem whose responses are not in the page; they are shown once they are loaded.
 async function askForPool(problem) {
-  const say = (words) => { byId("pool-note").textContent = `${words} ${ranksText(problem)}`; };
+  const say = (reason) => { byId("pool-note").textContent = `${reason} ${ranksText(problem)}`; };
   byId("pool").hidden = true;
   byId("problem-prompt").textContent = "";
   if (problem.where !== "f") return say("The store does not hold the responses to this problem.");
@@ -193,11 +283,8 @@ function showBrowser() {
 }
 
 function showCommands() {
-  const text = data.commands.lines.join("\n");
+  const text = data.commands.join("\n");
   byId("command").textContent = text;
-  byId("recorded").textContent = data.commands.recorded ?
-    "These are the options that the cells record. One row alone: harness rerun CELL, with its key from the CSV." :
-    "Read from the cells' labels and inputs: they do not say which file --data, --only, --pool or --plugin named.";
   byId("copy").hidden = !navigator.clipboard;
   byId("copy").addEventListener("click", async () => {
     await navigator.clipboard.writeText(text);

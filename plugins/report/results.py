@@ -1,0 +1,200 @@
+"""The cells that a report shows, with their table, their pass@k curves, and the command that makes them again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.records import Floats
+from harness.results import cells
+from harness.results.inert_text import without_folders
+from harness.results.rows import Row, one_answer_of, references, row, with_q
+from harness.scoring.curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.system.json_text import canonical_json, digest
+from harness.system.progress import Progress
+
+from .page import visible
+
+BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")
+
+
+# Which cells.
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a store; `name` is its selector, with its embedder if the report shows several embedders."""
+
+    key: str
+    content: dict[str, Any]
+    name: str = ""
+
+    @cached_property
+    def row(self) -> Row:
+        """Its row of the leaderboard."""
+        return row(self.content, self.key)
+
+    @cached_property
+    def by_id(self) -> dict[str, dict[str, Any]]:
+        """The entry of each problem: id, n, c, errors, and ranks or hits."""
+        return {entry["id"]: entry for entry in self.content["problems"]}
+
+    @cached_property
+    def kind(self) -> str:
+        """What the selector returns: "order", or "subset" if it chooses a set for each budget."""
+        return "subset" if "hits" in self.content["problems"][0] else "order"
+
+    @cached_property
+    def compared(self) -> str:
+        """A hash of what cells in one table must share: pool, verdicts, n, trials, seed and problems."""
+        labels, inputs = self.content["labels"], self.content["inputs"]
+        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
+        return digest([*shared, labels["trials"], labels["seed"], list(self.by_id)])
+
+
+def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:
+    """Return the cells with these keys or prefixes of keys; without keys, the newest cell and all comparable ones.
+
+    The best is the first; subset methods, which have no improvement, come last. Of cells with the same selector and
+    embedder (a selector whose file was edited) only one is returned: the first in the order of `keys`, without keys the
+    newest. HarnessError if there is no cell, or cells of the keys differ in what they must share (`Cell.compared`).
+    """
+    folder = root / "cells"
+    paths = sorted(folder.glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+    if not paths:
+        raise HarnessError(f"report: no cells in {folder}: `harness run` makes some, --store says where")
+    given = [_cell(path, cells.read(path)) for path in (_matching(paths, key) for key in dict.fromkeys(keys))]
+    candidates = given or list(_readable(paths, progress))
+    if not candidates:
+        raise HarnessError(f"report: no cell in {folder} has results")
+    alike = [cell for cell in candidates if cell.compared == candidates[0].compared]
+    if keys and len(alike) < len(candidates):
+        other = next(cell for cell in candidates if cell.compared != candidates[0].compared)
+        raise HarnessError(
+            f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
+            "one report shows one pool"
+        )
+    first: dict[tuple[str, str], Cell] = {}
+    for cell in alike:
+        first.setdefault((cell.content["labels"]["selector"], cell.content["labels"]["embedder"]), cell)
+    several = len({embedder for _, embedder in first} - {"none"}) > 1
+    named = [
+        replace(cell, name=f"{selector} · {embedder}" if several and embedder != "none" else selector)
+        for (selector, embedder), cell in first.items()
+    ]
+    return sorted(named, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
+
+
+def _matching(paths: Sequence[Path], key: str) -> Path:
+    matches = [path for path in paths if path.stem.startswith(key)]
+    if len(matches) != 1:
+        matched = f"{len(matches)} cells" if matches else "no cell"
+        begins = f"begins the key of {matched} of {paths[0].parent}"
+        raise HarnessError(f"report: {key!r} {begins}; write it as the table does")
+    return matches[0]
+
+
+def _readable(paths: Sequence[Path], progress: Progress) -> Iterator[Cell]:
+    """The cells with results, of paths from the newest; a failure is told unless the selector has a newer result."""
+    measured = set[str]()
+    for path in paths:
+        try:
+            content = cells.read(path)
+            ranked = digest([content["labels"], content["inputs"]["pool"].get("key")])
+            if "failed" in content and ranked in measured:
+                continue
+            yield _cell(path, content)
+            measured.add(ranked)
+        except HarnessError as failure:
+            progress.say(f"left out: {failure}")
+
+
+def _cell(path: Path, content: cells.Cell) -> Cell:
+    if "failed" in content:
+        raise HarnessError(f"cell {path}: failed ({content['failed']})")
+    for entry in content["problems"]:
+        if "orders" in entry:
+            entry["orders"] = entry["orders"][:1]  # the page shows the first trial
+    return Cell(path.stem, content)
+
+
+# What the page shows of them.
+
+
+def table(shown: Sequence[Cell]) -> dict[str, Any]:
+    """Return {"budgets", "rows"}: the budgets shown, and the rows of the leaderboard, first the references'.
+
+    A missing value is None. q controls the false discovery rate over the selectors on the page.
+    """
+    first = shown[0].row
+    ks = [k for k in BUDGETS if k in first.pass_at_k_random]
+    rows: list[dict[str, Any]] = [
+        {"name": each.label, "reference": True, "k95": each.k95, "passed": [each.pass_at_k.get(k) for k in ks]}
+        | {"samples_to_correct": each.samples_to_correct, "improvement": each.improvement}
+        for each in references(first)
+    ]
+    for cell, each in zip(shown, with_q([cell.row for cell in shown]), strict=True):
+        same = ("samples_to_correct", "improvement", "p", "k95", "calls_saved")
+        rows.append(
+            {"name": cell.name, "reference": False, "cell": cell.key, "interval": each.improvement_ci}
+            | {name: getattr(each, name) for name in same}
+            | {"no_interval": each.no_interval.get("improvement_ci"), "q": each.q_random}
+            | {"shares": None if each.win is None else [each.win, each.tie, each.loss]}
+            | {"passed": [each.pass_at_k.get(k) for k in ks], "trust": each.trust if each.improvement_ci else None}
+        )
+    return {"budgets": ks, "rows": rows}
+
+
+def curves(shown: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Return a dict for each curve, random and the oracle first: name, kind, budgets `k`, and `mean`, `low` and `high`.
+
+    The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle and for the kind
+    "answer" (avg@k, maj@k, best-of-k), and if there is only one problem. Random's band shows how much another sample of
+    problems would change the curve.
+    """
+    first, seed = cells.outcomes(shown[0].content), cells.resampling_seed(shown[0].content)
+    ks = budgets(int(first.n.min()))
+    rows = [
+        _curve("random", "random", ks, random_shares(first, ks), seed),
+        _curve("oracle", "oracle", ks, oracle_shares(first, ks)),
+    ]
+    answer = one_answer_of(cell.content["problems"] for cell in shown)
+    rows += [_curve(name, "answer", answer.ks, shares) for name, shares in answer.curves().items()]
+    for cell in shown:
+        budgeted = selected_shares(cells.outcomes(cell.content), ks)
+        rows.append(_curve(cell.name, cell.kind, *budgeted, cells.resampling_seed(cell.content)))
+    return rows
+
+
+def _curve(name: str, kind: str, ks: Sequence[int], shares: Floats, seed: int | None = None) -> dict[str, Any]:
+    ends = band(shares, seed) if seed is not None and len(shares) > 1 else (None, None)
+    mean, low, high = (
+        None if values is None else [round(float(value), 4) for value in values]
+        for values in (shares.mean(axis=0), *ends)
+    )
+    return {"name": name, "kind": kind, "k": list(ks), "mean": mean, "low": low, "high": high}
+
+
+def commands(shown: Sequence[Cell]) -> list[str]:
+    """Return the commands of the shell that make the cells again: one for each set of options that they record."""
+    groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for cell in shown:
+        options = without_folders(cell.content["config"])
+        selectors = options.pop("selector", [cell.content["labels"]["selector"]])
+        groups.setdefault(canonical_json(options), (options, []))[1].extend(map(str, selectors))
+    return [_command({**options, "selector": selectors}) for options, selectors in groups.values()]
+
+
+def _command(options: Mapping[str, Any]) -> str:
+    words = ["harness", "run"]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list) else [value]:
+            if each is not False and each is not None:
+                words += [option] if each is True else [option, str(each)]
+    return " ".join(shlex.quote(visible(word).replace("\n", " ")) for word in words)
