@@ -200,7 +200,7 @@ class EvalPlus(Task):
         inputs = example_inputs(problem.prompt, entry_point, self.inputs)
 
         def run(distinct: Sequence[Program]) -> list[Behaviour]:
-            return behaviours(_sandbox(), f"{problem.id}, inputs of its prompt", entry_point, inputs, distinct)
+            return behaviours(_sandbox(), entry_point, inputs, distinct)
 
         ran = _once_each(programs, run, Behaviour(None, 0.0))
         first = {program: place for place, program in reversed(list(enumerate(programs)))}

@@ -82,7 +82,6 @@ def _computed(
 
     def run() -> Run:
         suite = Suite(
-            key=f"{key} ground truth {memory} {as_text}",
             entry_point=entry_point,
             inputs=inputs,
             cpu_limits_s=[TEST_CPU_S] * len(inputs),

@@ -53,12 +53,12 @@ class Behaviour:
 
 
 def behaviours(
-    sandbox: Sandbox, key: str, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[Program]
+    sandbox: Sandbox, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[Program]
 ) -> list[Behaviour]:
     """Return the behaviour of each program on the inputs (positional arguments), in order."""
     limits = [TEST_S] * len(inputs)
     total = sum(limits) + GRACE_S
-    suite = Suite(key, entry_point, inputs, limits, output_bytes=OUTPUT_BYTES, total_cpu_s=total)
+    suite = Suite(entry_point, inputs, limits, output_bytes=OUTPUT_BYTES, total_cpu_s=total)
     results: list[list[str]] = [[] for _ in programs]
 
     def keep(program: int, test: int, text: str) -> bool:

@@ -98,7 +98,6 @@ class Bench:
             for limit, has_digest in zip(test_limits, digests[part], strict=True):
                 limits.append(limit + DIGEST_S if has_digest else limit)
         self._suite = Suite(
-            key=key,
             entry_point=exercise.called,
             inputs=exercise.inputs,
             cpu_limits_s=limits,

@@ -310,10 +310,8 @@ def _confine() -> Callable[[float], Any]:
     with suppress(OSError), open("/proc/self/statm") as file:
         most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    program = confinement.compile_filter()
-    with suppress(OSError):  # a container may forbid it; the other limits hold
+    with suppress(OSError, KeyError):  # a container may forbid it, a machine may have no table; the other limits hold
         confinement.give_up_privileges()
-        if program is not None:
-            confinement.install(program)
-            return lambda cpu_s: confinement.arm(cpu_s, 0.0)  # the filter allows the address of this timer only
+        confinement.Filter().install()
+        return lambda cpu_s: confinement.arm(cpu_s, 0.0)  # the filter allows the address of this timer only
     return lambda cpu_s: signal.setitimer(signal.ITIMER_PROF, cpu_s)
