@@ -224,7 +224,7 @@ class _Child:
             os.dup2(given, 1)
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # those of the other children: each ends when its own is closed
             arm = _confine()
-            for line in open(0):
+            for line in os.fdopen(0):
                 check, limit_s = json.loads(line)
                 before = time.process_time()
                 arm(limit_s)
