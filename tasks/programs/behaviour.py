@@ -31,7 +31,7 @@ OUTPUT_BYTES = 1 << 16  # of a program's results together
 _FLOAT = r"-?(?:inf|nan|[0-9][0-9.e+-]*+)"
 # In canonical text: what equals nothing, not even itself; a float or complex number; a string, which stays as it is.
 _TOKEN = re.compile(
-    r'(?P<nothing>(?<![0-9a-z/-])(?:[XM]|nfloat[0-9]++:fnan;|d"-?s?NaN[0-9]*+")|(?<![0-9a-z/-])fnan)'
+    r"(?P<nothing>(?<![0-9a-z/-])(?:[XM]|nfloat[0-9]++:fnan;)|(?<![0-9a-z/-])fnan)"
     rf"|(?<![0-9a-z/-])(?P<kind>[fc])(?P<real>{_FLOAT})(?P<imaginary>;{_FLOAT})?"
     r'|"(?:[^"\\]|\\.)*+"'
 )

@@ -32,7 +32,7 @@ from typing import Any
 
 from ..sandbox import Malformed, encode, members, number, numbers, same
 
-VERSION = "evalplus 0.3.1 rules, 2"
+VERSION = "evalplus 0.3.1 rules, 3"
 RTOL = 1e-7
 
 _FLOAT = r"(?:f[-+.0-9a-z]++|nfloat64:f[-+.0-9a-z]++;)"
@@ -99,7 +99,7 @@ def is_floats(text: str) -> bool:
 
 def holds_floats(text: str) -> bool:
     """Whether a value, given as canonical text, contains a float or what may equal one within a tolerance."""
-    return re.search(r"(?:^|[,:(\[{<])[fcnqd]", _STRING.sub('""', text)) is not None
+    return re.search(r"(?:^|[,:(\[{<])[fcnq]", _STRING.sub('""', text)) is not None
 
 
 def _close(expected: str, result: str, atol: float) -> bool:

@@ -70,21 +70,15 @@ def encode(value: object, bound: int = UNBOUNDED) -> str:
     return _Writer(bound, str).whole(value)
 
 
-def encode_loosely(value: object) -> str:
-    """Return `loose(encode(value))`, in one step."""
-    learn_numpy()
-    return _Writer(UNBOUNDED, loose_leaf).whole(value)
-
-
 def digest(value: object) -> str:
     """Return `h` and the SHA-256 of the loose text, in hex. The text of a long list or tuple is never held at once.
 
     It is for results such as those of Mbpp/255: lists of up to 10^6 tuples, 781 MB for all its tests.
     """
-    if type(value) is not list and type(value) is not tuple:
-        return f"h{sha256(encode_loosely(value).encode()).hexdigest()}"
     learn_numpy()
     writer = _Writer(UNBOUNDED, loose_leaf)
+    if type(value) is not list and type(value) is not tuple:
+        return f"h{sha256(writer.whole(value).encode()).hexdigest()}"
     opener, closer = (b"[", b"]") if type(value) is list else (b"(", b")")
     state: Any = sha256(opener)
     for start in range(0, len(value), _AT_ONCE):

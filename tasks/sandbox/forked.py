@@ -162,7 +162,8 @@ def serve(load: Callable[[], Callable[[Any], str]]) -> None:
     print(json.dumps(""), flush=True)
     idle: list[_Child] = []
     for line in sys.stdin:
-        print(json.dumps(run_forked(do, *json.loads(line), idle)), flush=True)
+        checks, children, limit_s, bound_s = json.loads(line)
+        print(json.dumps(run_forked(do, checks, children, limit_s, bound_s, idle)), flush=True)
 
 
 def run_forked(

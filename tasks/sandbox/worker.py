@@ -109,35 +109,31 @@ class Suite:
     total_cpu_s: float = 60.0
 
     @cached_property
-    def tests(self) -> list[tuple[float, float, bool]]:
-        """The CPU seconds of each test and those to encode its result, and whether this returns as a digest.
+    def packed(self) -> tuple[str, bytes, list[float]]:
+        """A hash of the contents; hash and contents as they are sent into the sandbox; the CPU seconds of each line.
 
-        A digest may take all the time of the run: Mbpp/255 returns 10^8 strings in 1.4 s, which take 9 s to hash.
+        Each input is pickled separately. A digest may take all the time of the run: Mbpp/255 returns 10^8 strings in
+        1.4 s, which take 9 s to hash.
         """
         digests = self.digest or [False] * len(self.inputs)
-        return [
+        tests = [
             (limit, self.total_cpu_s if as_digest else limit + ENCODE_CPU_S, as_digest)
             for limit, as_digest in zip(self.cpu_limits_s, digests, strict=True)
         ]
-
-    @cached_property
-    def define_cpu_s(self) -> float:
-        return max([DEFINE_CPU_S, *self.cpu_limits_s[:1]])
-
-    @cached_property
-    def packed(self) -> tuple[str, bytes]:
-        """A hash of the contents, and the contents as they are sent into the sandbox, each input pickled separately."""
-        content = {
+        content: dict[str, Any] = {
             "entry_point": self.entry_point,
             "inputs": [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs],
-            "tests": self.tests,
-            "define_cpu_s": self.define_cpu_s,
+            "tests": tests,
+            "define_cpu_s": max([DEFINE_CPU_S, *self.cpu_limits_s[:1]]),
             "memory_bytes": self.memory_bytes,
             "output_bytes": self.output_bytes,
             "total_cpu_s": self.total_cpu_s,
         }
+        lines = [limit + encode for limit, encode, _ in tests]
+        lines.append(max(lines, default=0.0))  # before the last line, the last test's result is freed
+        lines[0] += content["define_cpu_s"]
         key = hashlib.sha256(pickle.dumps(content, 4)).hexdigest()
-        return key, pickle.dumps((key, content), 4)
+        return key, pickle.dumps((key, content), 4), lines
 
 
 @dataclass
@@ -325,15 +321,12 @@ class Worker:
         judge           called as `judge(test, text)` with each result as it arrives; False ends the program
         stop_at_raise   whether to end the program at its first test that raises
         """
-        key, content = suite.packed
+        key, content, allowances = suite.packed
         if key not in self.suites:
             if len(self.suites) == KEPT_SUITES:
                 self._request(b"s", pickle.dumps((self.suites.pop(0), None), 4))
             self._request(b"s", content)
             self.suites.append(key)
-        allowances = [limit + encode for limit, encode, _ in suite.tests]
-        allowances.append(max(allowances, default=0.0))  # before the last line, the last test's result is freed
-        allowances[0] += suite.define_cpu_s
         transcript = Transcript(len(suite.inputs), judge)
         body = key, stop_at_raise, list(lent), program
         return self._followed(transcript, body, allowances, suite.output_bytes)
