@@ -124,7 +124,7 @@ class EvalPlus(Task):
         return sources.problems(sources.rows(self._source, split, data), problem_in)
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """Return a line that names the sandbox, which is tried first. Raises HarnessError if nothing confines programs."""
+        """Return a line that names the sandbox, tried first. Raises HarnessError if nothing confines programs."""
         os.environ.pop(UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[UNSAFE_EXEC] = "1"
