@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..sandbox import Malformed, Run, Sandbox, Suite, encode, loose
+from ..sandbox import Malformed, Sandbox, Suite, encode, loose
 from .program_text import Program
 
 DIGITS = 6  # significant digits of a float
@@ -68,15 +68,12 @@ def behaviours(
         return True
 
     sources, lent = [program.source for program in programs], [program.lent for program in programs]
-    runs = sandbox.run_all(suite, sources, keep, stop_at_raise=False, lent=lent)
-    return list(map(_behaviour, runs, results))
-
-
-def _behaviour(run: Run, results: Sequence[str]) -> Behaviour:
-    if run.status == "error":
-        return Behaviour(None, run.process_cpu_s, run.detail)
-    returns = any(not result.startswith("E") for result in results)
-    return Behaviour(_digest(" ".join([*results, run.status])) if returns else None, run.process_cpu_s)
+    made: list[Behaviour] = []
+    for run, each in zip(sandbox.run_all(suite, sources, keep, stop_at_raise=False, lent=lent), results, strict=True):
+        returns = run.status != "error" and any(not result.startswith("E") for result in each)
+        digest = _digest(" ".join([*each, run.status])) if returns else None
+        made.append(Behaviour(digest, run.process_cpu_s, run.detail if run.status == "error" else ""))
+    return made
 
 
 def _digest(text: str) -> str:

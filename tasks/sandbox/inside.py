@@ -93,7 +93,7 @@ class Server:
             elif kind == b"r":
                 self.fork(body, struct.unpack("i", sent[0][2])[0])
             elif kind == b"l":
-                self.socket.sendall(struct.pack("<di", _cpu_time(self.program), _threads(self.program)))
+                self.socket.sendall(struct.pack("<di?", *self.look()))
             else:
                 self.socket.sendall(struct.pack("<di?", *self.end(is_patient=kind == b"e")))
 
@@ -156,31 +156,29 @@ class Server:
 
         is_patient   whether to wait for ENDS_S until it ends by itself
         """
-        end, has_ended = time.monotonic() + ENDS_S, False
-        while is_patient and not has_ended and time.monotonic() < end:
-            has_ended = os.waitid(os.P_PID, self.program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-            if not has_ended:
-                time.sleep(0.0001)
-        if not has_ended:
+        end, is_alive = time.monotonic() + ENDS_S, not self.has_ended()
+        while is_patient and is_alive and time.monotonic() < end:
+            time.sleep(0.0001)
+            is_alive = not self.has_ended()
+        if is_alive:
             os.kill(self.program, signal.SIGKILL)
         _, status, usage = os.wait4(self.program, 0)
-        return usage.ru_utime + usage.ru_stime, status, not has_ended
+        return usage.ru_utime + usage.ru_stime, status, is_alive
 
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-def _cpu_time(pid: int) -> float:
-    """Return the CPU seconds of a process, read from its clock, whose number is that of clock_getcpuclockid(3)."""
-    try:
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return 0.0
+    def look(self) -> tuple[float, int, bool]:
+        """Return the CPU seconds and the threads of the program's process, and whether it has ended.
 
-
-def _threads(pid: int) -> int:
-    """Return the number of a process's threads, from the links to their folder: RLIMIT_NPROC does not limit root."""
-    try:
-        return os.stat(f"/proc/{pid}/task").st_nlink - 2
-    except OSError:
-        return 0
+        The number of its clock is that of clock_getcpuclockid(3). Threads are links to a folder, since RLIMIT_NPROC
+        does not limit root.
+        """
+        cpu_s, threads = 0.0, 0
+        with contextlib.suppress(OSError):
+            cpu_s = time.clock_gettime((~self.program << 3) | 2)
+            threads = os.stat(f"/proc/{self.program}/task").st_nlink - 2
+        return cpu_s, threads, self.has_ended()
 
 
 def main(settings: dict[str, Any]) -> NoReturn:

@@ -358,14 +358,16 @@ class Worker:
         return transcript.run(reason or ("closed" if is_killed else ""), status, cpu_s)
 
     def _watch(self, transcript: Transcript, pipe: int, allowances: Sequence[float], left: int) -> str:
-        """Read what a program writes until it has closed the pipe; return "", or why it must be ended before.
+        """Read what a program writes until it has closed the pipe or ended; return "", or why it must be ended before.
+
+        The pipe of one that has ended is open where this process was forked meanwhile.
 
         left   bytes that it may write
         """
         os.set_blocking(pipe, False)
         poll = select.poll()
         poll.register(pipe, 0)  # hanging up only, so that lines gather
-        deadline, lines, cpu_bound = time.monotonic() + IDLE_S, 0, SPARE_CPU_S
+        deadline, lines, cpu_bound, has_ended = time.monotonic() + IDLE_S, 0, SPARE_CPU_S, False
         while True:
             poll.poll(TICK_S * 1000)
             started, before, part = time.monotonic(), left, b"+"
@@ -380,13 +382,13 @@ class Worker:
                 transcript.read(part)
             if transcript.final is not None:
                 return "stopped"
-            if not part:
+            if not part or has_ended:
                 return ""
             if before - left > MANY:
                 poll.modify(pipe, select.POLLIN)
             deadline += time.monotonic() - started  # the judge's time does not count for the program
             self._request(b"l")
-            cpu_s, threads = struct.unpack("<di", self._answer(12))
+            cpu_s, threads, has_ended = struct.unpack("<di?", self._answer(13))
             if threads > THREADS:
                 return "threads"
             if transcript.lines > lines:

@@ -231,3 +231,22 @@ def test_a_process_that_was_never_confined_is_our_fault():
             transcript(written).run("", 256, 0.0)
     with pytest.raises(WorkerLost):
         transcript(b"-\n").run("", 256, 0.0)
+
+
+def test_a_program_that_ended_is_seen_where_a_forked_process_keeps_its_pipe_open(monkeypatch):
+    kept, pipe = [], os.pipe
+
+    def kept_open():
+        reading, writing = pipe()
+        kept.append(os.dup(writing))
+        return reading, writing
+
+    program = "import os\ndef square(x): return x if x == 3 else os._exit(7)"
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        sandbox.run_all(SQUARES, [SQUARE])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pipe", kept_open)
+            run = sandbox.run_all(SQUARES, [program])[0]
+    for writing in kept:
+        os.close(writing)
+    assert (run.results, run.status, run.detail) == (["i3"], "killed", "exited with 7")
