@@ -36,9 +36,9 @@ from harness import HarnessError, Message, Problem, Task, Verdict, wrong
 from harness.contracts import Ran
 
 from .data import sources
-from .data.evalplus_release import Release, downloaded, json_hash, problem_in
+from .data.evalplus_release import Release, converted, downloaded, json_hash, problem_in
 from .data.sources import Hub
-from .programs import mbpp_inputs, program_grading
+from .programs import program_grading
 from .programs.behaviour import Behaviour, behaviours
 from .programs.evalplus_oracle import VERSION
 from .programs.example_inputs import example_inputs
@@ -84,12 +84,13 @@ class EvalPlus(Task):
     inputs: int = 6
 
     def __post_init__(self) -> None:
-        if self.answer_by not in ("program", "behaviour"):
-            raise HarnessError(f"{self._name}: answer_by must be 'program' or 'behaviour', got {self.answer_by!r}")
+        for name, allowed in (("answer_by", ("program", "behaviour")), ("tests", ("plus", "base"))):
+            if getattr(self, name) not in allowed:
+                raise HarnessError(
+                    f"{self._name}: {name} must be {allowed[0]!r} or {allowed[1]!r}, got {getattr(self, name)!r}"
+                )
         if not 1 <= self.inputs <= MOST_INPUTS:
             raise HarnessError(f"{self._name}: inputs must be from 1 to {MOST_INPUTS}, got {self.inputs}")
-        if self.tests not in ("plus", "base"):
-            raise HarnessError(f"{self._name}: tests must be 'plus' or 'base', got {self.tests!r}")
 
     @property
     def _name(self) -> str:
@@ -102,12 +103,10 @@ class EvalPlus(Task):
 
     @property
     def revision(self) -> str:
-        """Return the release's version, or the hash of the local file."""
         return sources.revision(self._source, self.data)
 
     @property
     def runs_answers(self) -> bool:
-        """Whether answers are the programs' behaviour, which costs a run of each."""
         return self.answer_by == "behaviour"
 
     @property
@@ -120,34 +119,24 @@ class EvalPlus(Task):
     verdicts_as = pools_as
 
     def problems(self, split: str) -> list[Problem]:
-        """Return the problems, in the file's order."""
         sources.refuse_unknown(self._name, split, self.splits)
         data = self.data or str(downloaded(self._name, self.release))
         return sources.problems(sources.rows(self._source, split, data), problem_in)
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """Return a line for the user that names the sandbox. Raises HarnessError if this machine cannot grade.
-
-        It cannot if nothing confines programs. The sandbox is first tried with programs that attack it, and with an
-        honest one.
-
-        unsafe_exec   whether the user accepts that programs run without a sandbox, if none works
-        """
+        """Return a line that names the sandbox, tried first. Raises HarnessError if nothing confines programs."""
         os.environ.pop(UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[UNSAFE_EXEC] = "1"
         return find_tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:
-        """Return {"sandbox": tier}, where the tier is "bwrap", "landlock" or "none"."""
         return {"sandbox": _sandbox().tier}
 
     def messages(self, problem: Problem) -> list[Message]:
-        """Return one user message: `PROMPT` with the problem."""
         return [{"role": "user", "content": PROMPT.format(problem=problem.prompt.strip())}]
 
     def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """Return the verdict on one response, whose program runs in a separate process."""
         return self.verify_all(problem, [response], finish=[finish])[0]
 
     def verify_all(
@@ -162,7 +151,9 @@ class EvalPlus(Task):
         """
 
         def grade(programs: Sequence[Program]) -> list[Verdict]:
-            key = _key(self.dataset, self.tests, problem)
+            # All that the ground truth depends on; Python's version too, since Mbpp/596 asks for the size of an object.
+            parts = [VERSION, sys.version_info[:2], self.dataset, self.tests, problem.id, problem.prompt]
+            key = json_hash([*parts, problem.reference, problem.meta["sha256"]])[:32]
             return program_grading.grade(key, _sandbox(), lambda: self._exercise(problem), programs)
 
         verdicts = _once_each(self._programs(problem, responses, finish), grade, None)
@@ -174,19 +165,18 @@ class EvalPlus(Task):
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """Return the program in one spelling: its syntax tree as source, without comments.
 
-        None if the response has no program, or one that does not parse. With `answer_by=behaviour`, return the digest
-        of what the program does (`run_answers`).
+        None if the response has no program, or one that does not parse. With `answer_by=behaviour`, the digest of what
+        the program does (`run_answers`).
         """
         return self.answers(problem, [response], finish=[finish])[0]
 
     def answers(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[str | None]:
-        """Return the `answer` of each response. They are parsed in the sandbox, since text can crash a parser."""
         if self.runs_answers:
             return [ran and ran.answer for ran in self.run_answers(problem, responses, finish=finish)]
         sources = [program and program.source for program in self._programs(problem, responses, finish)]
-        return _once_each(sources, lambda distinct: _sandbox().normalised(distinct), None)
+        return _once_each(sources, lambda distinct: _sandbox().normalised(distinct), None)  # text can crash a parser
 
     def run_answers(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
@@ -200,7 +190,7 @@ class EvalPlus(Task):
         inputs = example_inputs(problem.prompt, entry_point, self.inputs)
 
         def run(distinct: Sequence[Program]) -> list[Behaviour]:
-            return behaviours(_sandbox(), f"{problem.id}, inputs of its prompt", entry_point, inputs, distinct)
+            return behaviours(_sandbox(), entry_point, inputs, distinct)
 
         ran = _once_each(programs, run, Behaviour(None, 0.0))
         first = {program: place for place, program in reversed(list(enumerate(programs)))}
@@ -220,7 +210,6 @@ class EvalPlus(Task):
     def _programs(
         self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None
     ) -> list[Program | None]:
-        """Return the program in each response, None if there is none."""
         ends = finish if finish is not None else [""] * len(responses)
         entry_point, prompt = problem.meta["entry_point"], problem.prompt
         return [
@@ -231,12 +220,10 @@ class EvalPlus(Task):
     def _exercise(self, problem: Problem) -> Exercise:
         meta = problem.meta
         names = ["base"] if self.tests == "base" else ["base", "plus"]
-        runs = {name: self._inputs(problem, meta[f"{name}_input"]) for name in names}
+        runs: dict[str, Sequence[Sequence[Any]]] = {
+            name: converted(problem.id, meta[f"{name}_input"]) for name in names
+        }
         return Exercise(self.dataset, meta["entry_point"], problem.prompt + problem.reference, runs, meta["atol"])
-
-    def _inputs(self, problem: Problem, inputs: list[Any]) -> Sequence[Sequence[Any]]:
-        """Return the arguments of each test, converted from the form that JSON can hold."""
-        return inputs
 
 
 @dataclass(frozen=True)
@@ -252,10 +239,6 @@ class MbppPlus(EvalPlus):
     def plain(self, problem: Problem) -> str:
         """Return the docstring and a newline, for models that continue it with code."""
         return problem.prompt.strip() + "\n"
-
-    def _inputs(self, problem: Problem, inputs: list[Any]) -> Sequence[Sequence[Any]]:
-        """Return the inputs in the types that the solutions take; JSON has lists in the place of some."""
-        return mbpp_inputs.converted(problem.id, inputs)
 
 
 @dataclass(frozen=True)
@@ -283,12 +266,3 @@ def _once_each(
 
 def _sandbox() -> Sandbox:
     return shared_sandbox(os.environ.get(UNSAFE_EXEC) == "1")
-
-
-def _key(dataset: str, tests: str, problem: Problem) -> str:
-    """Return a hash of all that the ground truth depends on.
-
-    Python's version is part of it: Mbpp/596 asks for the size of an object.
-    """
-    parts = [VERSION, sys.version_info[:2], dataset, tests, problem.id, problem.prompt, problem.reference]
-    return json_hash([*parts, problem.meta["sha256"]])[:32]

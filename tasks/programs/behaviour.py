@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..sandbox import Malformed, Run, Sandbox, Suite, encode, loose
+from ..sandbox import Malformed, Sandbox, Suite, encode, loose
 from .program_text import Program
 
 DIGITS = 6  # significant digits of a float
@@ -31,7 +31,7 @@ OUTPUT_BYTES = 1 << 16  # of a program's results together
 _FLOAT = r"-?(?:inf|nan|[0-9][0-9.e+-]*+)"
 # In canonical text: what equals nothing, not even itself; a float or complex number; a string, which stays as it is.
 _TOKEN = re.compile(
-    r'(?P<nothing>(?<![0-9a-z/-])(?:[XM]|nfloat[0-9]++:fnan;|d"-?s?NaN[0-9]*+")|(?<![0-9a-z/-])fnan)'
+    r"(?P<nothing>(?<![0-9a-z/-])(?:[XM]|nfloat[0-9]++:fnan;)|(?<![0-9a-z/-])fnan)"
     rf"|(?<![0-9a-z/-])(?P<kind>[fc])(?P<real>{_FLOAT})(?P<imaginary>;{_FLOAT})?"
     r'|"(?:[^"\\]|\\.)*+"'
 )
@@ -53,12 +53,12 @@ class Behaviour:
 
 
 def behaviours(
-    sandbox: Sandbox, key: str, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[Program]
+    sandbox: Sandbox, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[Program]
 ) -> list[Behaviour]:
     """Return the behaviour of each program on the inputs (positional arguments), in order."""
     limits = [TEST_S] * len(inputs)
     total = sum(limits) + GRACE_S
-    suite = Suite(key, entry_point, inputs, limits, output_bytes=OUTPUT_BYTES, total_cpu_s=total)
+    suite = Suite(entry_point, inputs, limits, output_bytes=OUTPUT_BYTES, total_cpu_s=total)
     results: list[list[str]] = [[] for _ in programs]
 
     def keep(program: int, test: int, text: str) -> bool:
@@ -68,15 +68,12 @@ def behaviours(
         return True
 
     sources, lent = [program.source for program in programs], [program.lent for program in programs]
-    runs = sandbox.run_all(suite, sources, keep, stop_at_raise=False, lent=lent)
-    return list(map(_behaviour, runs, results))
-
-
-def _behaviour(run: Run, results: Sequence[str]) -> Behaviour:
-    if run.status == "error":
-        return Behaviour(None, run.process_cpu_s, run.detail)
-    returns = any(not result.startswith("E") for result in results)
-    return Behaviour(_digest(" ".join([*results, run.status])) if returns else None, run.process_cpu_s)
+    made: list[Behaviour] = []
+    for run, each in zip(sandbox.run_all(suite, sources, keep, stop_at_raise=False, lent=lent), results, strict=True):
+        returns = run.status != "error" and any(not result.startswith("E") for result in each)
+        digest = _digest(" ".join([*each, run.status])) if returns else None
+        made.append(Behaviour(digest, run.process_cpu_s, run.detail if run.status == "error" else ""))
+    return made
 
 
 def _digest(text: str) -> str:

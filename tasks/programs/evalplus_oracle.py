@@ -32,7 +32,7 @@ from typing import Any
 
 from ..sandbox import Malformed, encode, members, number, numbers, same
 
-VERSION = "evalplus 0.3.1 rules, 2"
+VERSION = "evalplus 0.3.1 rules, 3"
 RTOL = 1e-7
 
 _FLOAT = r"(?:f[-+.0-9a-z]++|nfloat64:f[-+.0-9a-z]++;)"
@@ -99,7 +99,7 @@ def is_floats(text: str) -> bool:
 
 def holds_floats(text: str) -> bool:
     """Whether a value, given as canonical text, contains a float or what may equal one within a tolerance."""
-    return re.search(r"(?:^|[,:(\[{<])[fcnqd]", _STRING.sub('""', text)) is not None
+    return re.search(r"(?:^|[,:(\[{<])[fcnq]", _STRING.sub('""', text)) is not None
 
 
 def _close(expected: str, result: str, atol: float) -> bool:
@@ -108,23 +108,17 @@ def _close(expected: str, result: str, atol: float) -> bool:
         return False
     expected_shape, expected_values = numbers(expected, len(expected))
     shape, values = numbers(result, len(expected_values))
-    near = (_is_near(*pair, atol) for pair in zip(values, map(_inexact, expected_values), strict=True))
-    return shape == expected_shape and all(near)
+    inexact = [float(value) if isinstance(value, int) else value for value in expected_values]
+    return shape == expected_shape and all(
+        value == near or (isfinite(near) and abs(value - near) <= atol + RTOL * abs(near))  # as `numpy.isclose`
+        for value, near in zip(values, inexact, strict=True)
+    )
 
 
 def _kind(text: str) -> str:
     """Return the type of a value; of a numpy number its dtype."""
     first = text[:1]
     return text.partition(":")[0] if first == "n" else "T" if first == "F" else first
-
-
-def _inexact(value: complex) -> complex:
-    return float(value) if isinstance(value, int) else value
-
-
-def _is_near(value: complex, expected: complex, atol: float) -> bool:
-    """Return what `numpy.isclose` returns."""
-    return value == expected or (isfinite(expected) and abs(value - expected) <= atol + RTOL * abs(expected))
 
 
 # Rules: equality, and those that replace it

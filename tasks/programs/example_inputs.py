@@ -137,27 +137,17 @@ def _mutated_arguments(arguments: Arguments, rng: random.Random) -> Arguments:
     for _ in range(rng.randint(1, MOST_CHANGES) if changed else 0):
         place = rng.randrange(len(changed))
         changed[place] = mutated(changed[place], rng)
-    for place, sized in _lengths(arguments):
-        changed[place] = len(changed[sized])
-    return tuple(changed)
-
-
-def _lengths(arguments: Arguments) -> Iterator[tuple[int, int]]:
-    """Yield the places of a number and of a list or string before it whose length it is."""
-    for place, number in enumerate(arguments):
+    for place, number in enumerate(arguments):  # of a list or string before it, whose length it stays
         for sized, value in enumerate(arguments[:place]):
             if type(number) is int and isinstance(value, list | tuple | str) and len(value) == number:
-                yield place, sized
+                changed[place] = len(changed[sized])
+    return tuple(changed)
 
 
 def mutated(value: Any, rng: random.Random) -> Any:
     """Return a value of the same type that is near; the same value if its type is none of those below."""
-    kind = type(value)
-    if kind is bool:
-        return not value
-    if kind in _MUTATIONS:
-        return _MUTATIONS[kind](value, rng)
-    return value
+    mutate = _MUTATIONS.get(type(value))
+    return mutate(value, rng) if mutate else value
 
 
 def _number(value: Any, rng: random.Random) -> Any:
@@ -225,6 +215,7 @@ def _mapping(value: dict[Any, Any], rng: random.Random) -> dict[Any, Any]:
 
 
 _MUTATIONS: dict[type, Callable[[Any, random.Random], Any]] = {
+    bool: lambda value, rng: not value,
     **dict.fromkeys((int, float), _number),
     **dict.fromkeys((list, tuple), _sequence),
     **dict.fromkeys((set, frozenset), _set),

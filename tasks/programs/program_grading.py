@@ -4,32 +4,47 @@ One process runs a program on the base tests and then on the plus tests (evalplu
 The limits are evalplus', but in CPU time: in wall time, on a busy machine, an honest program failed ten times of ten. A
 test may take 1 s, or 4 times as long as the canonical solution took. The tests of a run together may take the sum of
 their limits, at most 60 s, and 2 s more.
+
+The expected results are the canonical solution's. They are computed when they are first needed (all of MBPP+ takes
+about 50 CPU seconds, 20 of them for Mbpp/599) and are cached as compressed JSON in
+`$XDG_CACHE_HOME/diversity-harness/ground-truth`, else `~/.cache/...`. A damaged file is replaced; if the folder cannot
+be written, nothing is cached. (evalplus computes the results in the grading process and stores them as a pickle of 792
+MB for MBPP+, 781 of them for Mbpp/255, which every grading process loads.) A result of more than `LONG` characters
+without floats is stored as a digest. So is every result after the first `TOO_LONG` characters of a problem's results
+(in Mbpp/255 and HumanEval/130). Digests are compared for equality only.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import re
 import threading
-from collections import OrderedDict
+import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from harness import Verdict, correct, error, wrong
+from harness import HarnessError, Verdict, correct, error, wrong
+from harness.system.files import user_cache, write_atomically
+from harness.system.json_text import parsed
 
-from ..data.ground_truth import GroundTruth, NoGroundTruth, ground_truth
-from ..sandbox import Run, Sandbox, Suite
-from .evalplus_oracle import Oracle, compares_sets
+from ..sandbox import Run, Sandbox, Suite, loose
+from .evalplus_oracle import Oracle, compares_sets, holds_floats
 from .program_text import Program
 
 TEST_S, FACTOR = 1.0, 4.0  # evalplus/config.py
 RUN_S, GRACE_S = 60.0, 2.0  # evalplus' untrusted_check: min(60, sum) + 1, and another second before it kills
-DIGEST_S, DIGESTS_S = (
-    60.0,
-    180.0,
-)  # more for a test with a digest, and for its run: Mbpp/255 has 153 million values
+DIGEST_S, DIGESTS_S = 60.0, 180.0  # more for a test with a digest, and for its run: Mbpp/255 has 153 million values
 OUTPUT_BYTES = 4 << 20
-KEPT_CHARACTERS = 256 << 20  # of expected results, in all benches that are kept
+
+SOLUTION_TEST_S, SOLUTION_S = 60.0, 900.0  # CPU seconds of the canonical solution: for one test, for all
+FRUGAL, GENEROUS = 1 << 29, 1 << 32  # bytes of memory: its first try and its second
+LONG = 1 << 20
+TOO_LONG = 64 << 20
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,60}", re.ASCII)
 # evalplus calls set() on the results of some functions. A generator, for example, must be collected inside the sandbox.
@@ -68,9 +83,7 @@ class Exercise:
     @property
     def suffix(self) -> str:
         """Return code to append to a program so that its results can be compared as sets; "" if they need not be."""
-        if not compares_sets(self.dataset, self.entry_point):
-            return ""
-        return _COLLECTING.format(name=self.entry_point)
+        return _COLLECTING.format(name=self.entry_point) if compares_sets(self.dataset, self.entry_point) else ""
 
     @property
     def called(self) -> str:
@@ -81,9 +94,8 @@ class Exercise:
 class Bench:
     """Grades programs for one problem; thread-safe."""
 
-    def __init__(self, key: str, exercise: Exercise, truth: GroundTruth):
+    def __init__(self, exercise: Exercise, truth: GroundTruth):
         self.route = "+".join(exercise.runs)
-        self.characters = sum(map(len, truth.expected))
         self._tests: list[tuple[str, int, Oracle]] = []  # for each test of the suite: its run, its number, its oracle
         self._entry_point, self._suffix = exercise.entry_point, exercise.suffix
         digests = [text.startswith("h") for text in truth.expected]
@@ -98,67 +110,57 @@ class Bench:
             for limit, has_digest in zip(test_limits, digests[part], strict=True):
                 limits.append(limit + DIGEST_S if has_digest else limit)
         self._suite = Suite(
-            key=key,
             entry_point=exercise.called,
             inputs=exercise.inputs,
             cpu_limits_s=limits,
             digest=digests,
             memory_bytes=truth.memory_bytes,
-            output_bytes=max(OUTPUT_BYTES, 2 * self.characters),
+            output_bytes=max(OUTPUT_BYTES, 2 * sum(map(len, truth.expected))),
             total_cpu_s=total,
         )
 
     def grade(self, sandbox: Sandbox, programs: Sequence[Program]) -> list[Verdict]:
         """Return the verdict on each program, in order."""
-        judge = _Judge(self._tests, len(programs))
+        passed = [0] * len(programs)
+        failed: dict[int, str] = {}
+        faults: dict[int, str] = {}
+
+        def judge(program: int, test: int, text: str) -> bool:
+            """Whether the program may continue. A program whose worker was lost begins again, with test 0."""
+            if test == 0:
+                passed[program] = 0
+                failed.pop(program, None)
+            run, number, oracle = self._tests[test]
+            try:
+                passes = oracle.passes(number, text)
+            except Exception as fault:  # the grader's fault: a wrong result does not raise
+                faults[program] = f"{type(fault).__name__}: {fault}"
+                return False
+            if passes:
+                passed[program] += 1
+            else:
+                failed[program] = f"{run}: test {number + 1}{_raised(text)}"
+            return passes
+
         sources, lent = [program.source + self._suffix for program in programs], [program.lent for program in programs]
-        runs = sandbox.run_all(self._suite, sources, judge, lent=lent)
-        return [self._verdict(judge, program, run) for program, run in enumerate(runs)]
-
-    def _verdict(self, judge: _Judge, program: int, run: Run) -> Verdict:
-        if program in judge.faults:
-            return error(f"oracle: {judge.faults[program]}", self.route)
-        if run.status == "error":
-            return error(f"sandbox: {run.detail:.200}", self.route)
-        if program in judge.failed:
-            return wrong(judge.failed[program], self.route)
-        if run.status == "missing":
-            return wrong(f"no function {self._entry_point}", self.route)
-        if run.status not in ("ok", "stopped"):
-            return wrong(run.status, self.route)
-        if run.status == "ok" and judge.passed[program] == len(self._tests):
-            return correct(route=self.route)
-        return error(f"sandbox: {run.status} after {judge.passed[program]} of {len(self._tests)} tests", self.route)
-
-
-class _Judge:
-    """Judges each result as it arrives and counts how many tests each program passed.
-
-    The sandbox calls it from its threads: `judge(program, test, text)`, with the numbers of the program and the test.
-    """
-
-    def __init__(self, tests: Sequence[tuple[str, int, Oracle]], programs: int):
-        self._tests = tests
-        self.passed = [0] * programs
-        self.failed: dict[int, str] = {}
-        self.faults: dict[int, str] = {}
-
-    def __call__(self, program: int, test: int, text: str) -> bool:
-        """Whether the program may continue. A program whose worker was lost begins again, with test 0."""
-        if test == 0:
-            self.passed[program] = 0
-            self.failed.pop(program, None)
-        run, number, oracle = self._tests[test]
-        try:
-            passes = oracle.passes(number, text)
-        except Exception as fault:  # the grader's fault: a wrong result does not raise
-            self.faults[program] = f"{type(fault).__name__}: {fault}"
-            return False
-        if passes:
-            self.passed[program] += 1
-        else:
-            self.failed[program] = f"{run}: test {number + 1}{_raised(text)}"
-        return passes
+        verdicts: list[Verdict] = []
+        for program, run in enumerate(sandbox.run_all(self._suite, sources, judge, lent=lent)):
+            if program in faults:
+                verdicts.append(error(f"oracle: {faults[program]}", self.route))
+            elif run.status == "error":
+                verdicts.append(error(f"sandbox: {run.detail:.200}", self.route))
+            elif program in failed:
+                verdicts.append(wrong(failed[program], self.route))
+            elif run.status == "missing":
+                verdicts.append(wrong(f"no function {self._entry_point}", self.route))
+            elif run.status not in ("ok", "stopped"):
+                verdicts.append(wrong(run.status, self.route))
+            elif run.status == "ok" and passed[program] == len(self._tests):
+                verdicts.append(correct(route=self.route))
+            else:
+                reached = f"after {passed[program]} of {len(self._tests)} tests"
+                verdicts.append(error(f"sandbox: {run.status} {reached}", self.route))
+        return verdicts
 
 
 def _raised(text: str) -> str:
@@ -168,50 +170,99 @@ def _raised(text: str) -> str:
     return f" raised {text[1:]}" if _NAME.fullmatch(text[1:]) else " raised"
 
 
-# The most recently used benches
-
-_benches: OrderedDict[str, Bench] = OrderedDict()
-_making: dict[str, threading.Lock] = {}
-_guard = threading.Lock()
-
-
-def bench_for(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise]) -> Bench:
-    """Return the bench of a problem, created at the first call. Raises NoGroundTruth.
-
-    The most recently used benches stay in memory, up to `KEPT_CHARACTERS` of expected results.
-
-    key        a hash of all that the ground truth depends on
-    exercise   returns the exercise; called only if the bench must be created
-    """
-    with _guard:
-        making = _making.setdefault(key, threading.Lock())
-    with making:
-        with _guard:
-            bench = _benches.get(key)
-        return _keep(key, bench or _made(key, sandbox, exercise()))
-
-
-def _keep(key: str, bench: Bench) -> Bench:
-    with _guard:
-        _benches[key] = bench
-        _benches.move_to_end(key)
-        while len(_benches) > 1 and sum(kept.characters for kept in _benches.values()) > KEPT_CHARACTERS:
-            _benches.popitem(last=False)
-    return bench
-
-
-def _made(key: str, sandbox: Sandbox, exercise: Exercise) -> Bench:
-    solution = exercise.solution + exercise.suffix
-    return Bench(key, exercise, ground_truth(sandbox, key, solution, exercise.called, exercise.inputs))
+_benches: dict[str, Bench] = {}  # those of all MBPP+ and HumanEval+ have 92 million characters of expected results
+_making = threading.Lock()
 
 
 def grade(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise], programs: Sequence[Program]) -> list[Verdict]:
     """Return the verdict on each program; all `error` if the canonical solution does not run on this machine.
 
-    key, exercise   as for `bench_for`
+    key        a hash of all that the ground truth depends on
+    exercise   returns the exercise; called only if the problem's bench must be created
     """
     try:
-        bench = bench_for(key, sandbox, exercise)
+        with _making:
+            bench = _benches.get(key)
+            if bench is None:
+                made = exercise()
+                bench = _benches[key] = Bench(made, ground_truth(sandbox, key, made))
     except NoGroundTruth as failure:
         return [error(f"ground truth: {failure}")] * len(programs)
     return bench.grade(sandbox, programs)
+
+
+# Ground truth
+
+
+class NoGroundTruth(Exception):
+    """The canonical solution does not run on this machine; the message says why."""
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """The results of the canonical solution, and what it used.
+
+    expected      for each test the result's canonical text, or the digest of it (`h...`)
+    cpu_s         for each test the CPU seconds that it took
+    memory_bytes  the memory limit of other programs: 1 GiB if 512 MiB were enough for this one, else 4 GiB
+    """
+
+    expected: list[str]
+    cpu_s: list[float]
+    memory_bytes: int
+
+
+def ground_truth(sandbox: Sandbox, key: str, exercise: Exercise) -> GroundTruth:
+    """Return the ground truth of one problem: from the cache, or computed in the sandbox and then cached.
+
+    Raises NoGroundTruth if the canonical solution does not run on this machine.
+    """
+    path, tests = user_cache() / "ground-truth" / f"{key}.json.gz", len(exercise.inputs)
+    cached = _cached(path, tests)
+    if cached is not None:
+        return cached
+    memory, as_text = FRUGAL, tests
+
+    def run() -> Run:
+        suite = Suite(
+            entry_point=exercise.called,
+            inputs=exercise.inputs,
+            cpu_limits_s=[SOLUTION_TEST_S] * tests,
+            digest=[test >= as_text for test in range(tests)],
+            memory_bytes=memory,
+            output_bytes=TOO_LONG,
+            total_cpu_s=SOLUTION_S,
+        )
+        return sandbox.run_all(suite, [exercise.solution + exercise.suffix])[0]
+
+    outcome = run()
+    if outcome.status == "memory":
+        memory = GENEROUS
+        outcome = run()
+    if outcome.status == "output":
+        as_text = len(outcome.results)
+        outcome = run()
+    if outcome.status != "ok":
+        raise NoGroundTruth(f"{outcome.status} {outcome.detail}".strip())
+    truth = GroundTruth([_shortened(text) for text in outcome.results], outcome.cpu_s, min(2 * memory, GENEROUS))
+    with suppress(OSError, HarnessError):
+        write_atomically(path, gzip.compress(json.dumps(asdict(truth)).encode(), compresslevel=1, mtime=0))
+    return truth
+
+
+def _shortened(text: str) -> str:
+    """Return a result's text, or its digest if it is long and holds no floats."""
+    if len(text) <= LONG or holds_floats(text):
+        return text
+    return "h" + hashlib.sha256(loose(text).encode()).hexdigest()
+
+
+def _cached(path: Path, tests: int) -> GroundTruth | None:
+    """Return the ground truth in a file; None if there is no file or it is damaged."""
+    try:
+        truth = GroundTruth(**parsed(gzip.decompress(path.read_bytes()), str(path), lenient=True))
+        is_complete = len(truth.expected) == len(truth.cpu_s) == tests and FRUGAL <= truth.memory_bytes <= GENEROUS
+        has_types = all(type(text) is str for text in truth.expected) and all(type(s) is float for s in truth.cpu_s)
+        return truth if is_complete and has_types else None
+    except (OSError, EOFError, zlib.error, ValueError, TypeError):
+        return None

@@ -198,6 +198,7 @@ _RESULT = re.compile(r"\b(?:return|yield|raise)\b")
 _NO_BODY = re.compile(rf"{_EXAMPLE.pattern}|def\b|class\b|@|```|~~~")
 _GOES_ON = rf"import\b|from\b|assert\b|{_ASSIGNMENT}|[A-Za-z_][\w.]*+\(|[\s)\]}}]"
 _STOP = re.compile(rf"class|def|#|if|print|(?!{_GOES_ON}).")
+_BLANKS = re.compile(r"^[ \t]++")
 _INDENT = " " * 4
 
 
@@ -213,14 +214,9 @@ def _is_body(lines: Sequence[str], entry_point: str) -> bool:
 
 def _completed(prompt: str, lines: Sequence[str]) -> Program:
     """Return the prompt with the body that begins the lines; a tab at the start of a line counts as four columns."""
-    lines = _reindented([_leading_tabs_expanded(line) for line in lines])
+    lines = _reindented([_BLANKS.sub(lambda blanks: blanks[0].replace("\t", _INDENT), line) for line in lines])
     body = _until(lines, _STOP)
     return Program(prompt + "\n".join(body) + "\n", _lent(lines[len(body) :]))
-
-
-def _leading_tabs_expanded(line: str) -> str:
-    width = _indentation(line)
-    return line[:width].replace("\t", _INDENT) + line[width:]
 
 
 def _reindented(lines: list[str]) -> list[str]:

@@ -6,29 +6,24 @@ on after it had ended. The expected outputs never enter this sandbox. Results le
 compares them.
 
     with Sandbox() as sandbox:
-        suite = Suite("square", "square", inputs=[[3], [4]], cpu_limits_s=[1.0, 1.0])
+        suite = Suite("square", inputs=[[3], [4]], cpu_limits_s=[1.0, 1.0])
         run, = sandbox.run_all(suite, ["def square(x): return x * x"])
         run.status, run.results      # "ok", ["i9", "i10"]
 
-canonical.py, canonical_reader.py  values as text, and back
-suites.py                     Suite and Run: what is run, and what comes back
-sandbox.py                    Sandbox: distributes programs over workers
-tiers.py, canaries.py         how workers are confined on this machine, and the programs that test it
-interpreters.py               which Python runs the programs, and which files it needs
-worker.py, transcript.py      one worker and what a program writes, seen from the trusted side
-inside.py, child.py           what runs in the sandbox: the fork server, and the process of one program
-confinement.py, syscalls.py   the limits that the kernel enforces on that process
-bounds.py                     limits that both sides use
-forked.py                     checks of ours that may hang or crash, in a program of their own (math-verify)
+canonical.py, reading.py   values as text; this text read again, on the trusted side
+sandbox.py                 Sandbox: distributes programs over workers
+worker.py                  Suite and Run; one worker and what a program writes, seen from the trusted side
+tiers.py                   how workers are confined on this machine, the programs that test it, and which Python runs
+inside.py                  what runs in the sandbox: the fork server, and the process of one program
+confinement.py             the limits that the kernel enforces on that process
+forked.py                  checks of ours that may hang or crash, in a program of their own (math-verify)
 """
 
-from __future__ import annotations
-
 from .canonical import digest, encode
-from .canonical_reader import Malformed, loose, members, number, numbers, same
+from .reading import Malformed, loose, members, number, numbers, same
 from .sandbox import Sandbox, shared_sandbox
-from .suites import Run, Suite
 from .tiers import find_tier
+from .worker import Run, Suite
 
 __all__ = [
     "Malformed",

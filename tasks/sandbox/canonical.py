@@ -6,7 +6,7 @@ of a program's own classes have no effect. `[1, (2.5, "a")]` is `[i1,(f2.5,s"a")
 
     N None    T F bool    i1f int, hex    f1.5 float    c1.0;2.0 complex    s"json" str    b00ff; bytes
     [..] list    (..) tuple    <..> set, sorted    {k:v,..} dict, sorted    nint64:i5; a numpy number (NUMPY)
-    q1/3 Fraction, hex    d"1.5" Decimal    M match of a regular expression    X anything else
+    q1/3 Fraction or Decimal, hex    M match of a regular expression    X anything else
 
 In *loose* text, values that are equal in Python have the same text: True, 1.0, Fraction(1) and numpy's 1 are `i1`, -0.0
 is `i0`, 0.5 and Decimal("0.5") are `f0.5`. NaN, X and M equal nothing, not even themselves: each gets a new word.
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import sys
 from _json import encode_basestring_ascii
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from os import urandom
 from typing import Any
@@ -33,14 +33,20 @@ except ImportError:
         from hashlib import sha256
 
 DEPTH = 100  # levels of nesting; a value that is deeper, or contains itself, is X
-DIGITS = 400  # a Decimal with more digits, or an exponent further from 0, equals only other Decimals
+LARGEST_EXPONENT = 400  # of a Decimal; beyond it, it is X
 UNBOUNDED = sys.maxsize
 NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}  # no dates, no long doubles
 NUMPY |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _AT_ONCE = 1000  # items of a long result that are digested together
 
-_DECIMAL = re.compile(r"(-?)(?:([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,19}))?|(Infinity)|s?NaN[0-9]*)")
-_KEYS: type = type({}.keys())
+_CONTAINERS: tuple[Any, ...] = (
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    type({}.keys()),
+)  # dict.keys() equals a set of the same items
 _MATCH = type(re.match("", ""))
 _COMPLEX: Any = complex
 
@@ -64,21 +70,15 @@ def encode(value: object, bound: int = UNBOUNDED) -> str:
     return _Writer(bound, str).whole(value)
 
 
-def encode_loosely(value: object) -> str:
-    """Return `loose(encode(value))`, in one step."""
-    learn_numpy()
-    return _Writer(UNBOUNDED, loose_leaf).whole(value)
-
-
 def digest(value: object) -> str:
     """Return `h` and the SHA-256 of the loose text, in hex. The text of a long list or tuple is never held at once.
 
     It is for results such as those of Mbpp/255: lists of up to 10^6 tuples, 781 MB for all its tests.
     """
-    if type(value) is not list and type(value) is not tuple:
-        return f"h{sha256(encode_loosely(value).encode()).hexdigest()}"
     learn_numpy()
     writer = _Writer(UNBOUNDED, loose_leaf)
+    if type(value) is not list and type(value) is not tuple:
+        return f"h{sha256(writer.whole(value).encode()).hexdigest()}"
     opener, closer = (b"[", b"]") if type(value) is list else (b"(", b")")
     state: Any = sha256(opener)
     for start in range(0, len(value), _AT_ONCE):
@@ -89,10 +89,10 @@ def digest(value: object) -> str:
 
 
 class _Writer:
-    """Writes values, with at most `bound` characters in all; `finish` converts the canonical text of each leaf."""
+    """Writes values, with at most `left` characters in all; `finish` converts the canonical text of each leaf."""
 
-    def __init__(self, bound: int, finish: Callable[[str], str]):
-        self.left = bound
+    def __init__(self, left: int, finish: Callable[[str], str]):
+        self.left = left
         self.finish = finish
 
     def whole(self, value: object, depth: int = 0) -> str:
@@ -124,7 +124,8 @@ class _Writer:
             raise _TooDeep
         self.charge(2)
         if base is dict:
-            return "{" + ",".join(sorted(self.entries(dict.items(value), depth + 1))) + "}"
+            pairs = [(self.text(key, depth + 1), self.text(item, depth + 1)) for key, item in dict.items(value)]
+            return "{" + ",".join(sorted(f"{key}:{item}" for key, item in pairs)) + "}"
         items = self.strings(value) or [self.text(item, depth + 1) for item in base.__iter__(value)]
         if base is list:
             return "[" + ",".join(items) + "]"
@@ -151,16 +152,10 @@ class _Writer:
         self.charge(len(joined) + 3)
         return [f's"{joined}"']
 
-    def entries(self, pairs: Iterable[tuple[Any, Any]], depth: int) -> list[str]:
-        return [f"{self.text(key, depth)}:{self.text(value, depth)}" for key, value in pairs]
-
     def charge(self, characters: int) -> None:
         self.left -= characters
         if self.left < 0:
             raise TooLong
-
-
-_CONTAINERS = (list, tuple, dict, set, frozenset, _KEYS)  # dict.keys() equals a set of the same items
 
 
 # Leaves
@@ -207,13 +202,17 @@ def _rare(value: Any, kind: type) -> str:
     if kind is _MATCH:
         return "M"
     fractions, decimal = sys.modules.get("fractions"), sys.modules.get("decimal")
+    ratio: tuple[Any, Any] = None, None
     if fractions is not None and issubclass(kind, fractions.Fraction):
-        base = fractions.Fraction
-        numerator, denominator = base._numerator.__get__(value), base._denominator.__get__(value)
-        if type(numerator) is type(denominator) is int:
-            return f"q{numerator:x}/{denominator:x}"
-    if decimal is not None and issubclass(kind, decimal.Decimal):
-        return f'd"{decimal.Decimal.__str__(value)}"'
+        ratio = fractions.Fraction._numerator.__get__(value), fractions.Fraction._denominator.__get__(value)
+    elif decimal is not None and issubclass(kind, decimal.Decimal):
+        base = decimal.Decimal
+        if base.is_infinite(value):
+            return "f-inf" if base.is_signed(value) else "finf"
+        if not base.is_nan(value) and abs(base.adjusted(value)) <= LARGEST_EXPONENT:
+            ratio = base.as_integer_ratio(value)
+    if type(ratio[0]) is type(ratio[1]) is int:
+        return f"q{ratio[0]:x}/{ratio[1]:x}"
     return "X"
 
 
@@ -239,7 +238,7 @@ def _numpy_scalar(value: Any, kind: type) -> str:
 
 
 def loose_leaf(text: str) -> str:
-    """Return a leaf's canonical text in loose form. Raises ValueError if a Decimal's text is no number."""
+    """Return a leaf's canonical text in loose form."""
     first = text[0]
     if first in "isbN":
         return text
@@ -252,20 +251,12 @@ def loose_leaf(text: str) -> str:
     if first == "c":
         real, _, imaginary = text[1:].partition(";")
         return _loose_complex(float(real), float(imaginary))
-    if first == "q":
-        numerator, _, denominator = text[1:].partition("/")
-        return _loose_ratio(text, numerator, denominator)
-    return _loose_decimal(text[2:-1]) if first == "d" else fresh()
-
-
-def fresh() -> str:
-    """Return `X` and a word that was never used before: the loose text of a value that equals nothing."""
-    return "X" + urandom(12).hex()
+    return _loose_ratio(text) if first == "q" else "X" + urandom(12).hex()
 
 
 def _loose_float(value: float) -> str:
     if value != value:
-        return fresh()
+        return loose_leaf("X")
     return f"i{int(value):x}" if value.is_integer() else f"f{value!r}"
 
 
@@ -273,15 +264,16 @@ def _loose_complex(real: float, imaginary: float) -> str:
     if imaginary == 0:
         return _loose_float(real)
     if real != real or imaginary != imaginary:
-        return fresh()
+        return loose_leaf("X")
     return f"c{real + 0.0!r};{imaginary + 0.0!r}"  # -0.0 + 0.0 is 0.0
 
 
-def _loose_ratio(text: str, numerator: str, denominator: str) -> str:
-    """Return a Fraction's text as that of an int or a float, if it is exactly one.
+def _loose_ratio(text: str) -> str:
+    """Return a fraction's text as that of an int or a float, if it is exactly one.
 
     Only short ones are divided: the longest float has 540 digits.
     """
+    numerator, _, denominator = text[1:].partition("/")
     if denominator == "1":
         return "i" + numerator
     if len(numerator) + len(denominator) > 600:
@@ -292,34 +284,3 @@ def _loose_ratio(text: str, numerator: str, denominator: str) -> str:
     except (OverflowError, ZeroDivisionError):
         return text
     return f"f{value!r}" if value.as_integer_ratio() == ratio else text
-
-
-def _loose_decimal(text: str) -> str:
-    """Return a Decimal's text as that of an int, a float or a fraction, unless it has over DIGITS digits."""
-    match = _DECIMAL.fullmatch(text)
-    if match is None:
-        raise ValueError(f"no decimal number: {text[:40]!r}")
-    sign, whole, fraction, exponent, infinity = match.groups()
-    if whole is None:
-        return f"f{sign}inf" if infinity else fresh()
-    digits = whole + (fraction or "")
-    stripped = digits.rstrip("0")
-    power = int(exponent or 0) - len(fraction or "") + len(digits) - len(stripped)
-    stripped = stripped.lstrip("0")
-    if not stripped:
-        return "i0"
-    if len(stripped) > DIGITS or abs(power) > DIGITS:
-        return f'd"{sign}{stripped}E{power}"'
-    return _scaled(int(sign + stripped), power)
-
-
-def _scaled(digits: int, power: int) -> str:
-    """Return the loose text of digits * 10 ** power."""
-    if power >= 0:
-        return f"i{digits * 10**power:x}"
-    denominator = 10**-power
-    for factor in (2, 5):
-        while denominator % factor == 0 and digits % factor == 0:
-            digits, denominator = digits // factor, denominator // factor
-    numerator, divisor = f"{digits:x}", f"{denominator:x}"
-    return _loose_ratio(f"q{numerator}/{divisor}", numerator, divisor)

@@ -1,354 +1,188 @@
-"""The fork server, which runs in the sandbox; each fork runs one program on all inputs of a suite.
+"""What runs in the sandbox: the fork server, and the process of each program, which is a fork of it.
 
-Requests arrive on file descriptor 0, frames leave on 1. A program's process has only a pipe to the fork server and
-writes lines to it. The fork server puts them into frames, so that a program can forge neither a frame nor another
-program's result. A program's process is a copy of the fork server's memory, but no other program's source or result is
-in it: sources are wiped after the fork, lines pass through one buffer that is wiped, and expected outputs never enter
-the sandbox. When descriptor 0 hangs up, because the harness ended or was killed, everything in the sandbox ends.
+The fork server obeys the harness on a socket, its file descriptor 0: it learns suites, forks, says what a program's
+process has used, ends it, and says how it ended. A program's process gets a pipe to the harness for its results, and
+nothing else. It is a copy of the fork server's memory, but no other program's source or result is in it: the server
+wipes sources after the fork and never sees results, and expected outputs never enter the sandbox. When the socket
+hangs up, because the harness ended or was killed, everything in the sandbox ends.
 
-A program can find and disarm the timers in its own process that limit a test. So the fork server counts the lines, and
-kills a process that has used too much CPU time before its next line.
+A hostile program can reach everything in its own process, this module too, and gains nothing but other text in its own
+results. The kernel enforces the time limits (`confinement.arm`). A program can find and disarm the timers of a test, so
+the harness counts its lines and its CPU time, and has it ended (`worker.py`).
+
+Lines on the result pipe: `+` once the process is confined, `<ns of CPU> <text>` for each test, `=<status> <detail>` at
+the end.
 
 The cost of a fork is that of copying page tables. So few modules are loaded before: those that many solutions import.
-
 This file is sent into the sandbox as source, with the modules that it imports: standard library only.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
-import fcntl
-import functools
 import gc
 import importlib
-import json
 import os
 import pickle
 import random
-import select
+import re
 import signal
 import struct
 import sys
-import termios
 import time
+import types
 import warnings
-from collections.abc import Callable, Iterator
-from os import _exit
-from typing import Any
+from _socket import CMSG_SPACE, MSG_WAITALL, socket
+from os import _exit, write  # by name: a program may patch `os.write`
+from select import POLLOUT, poll
+from time import process_time_ns, thread_time_ns
+from typing import Any, NoReturn
 
-from . import bounds, canonical, child, confinement
+from . import canonical, confinement
 
 PRELOAD = (
     "bisect", "cmath", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator", "re",
     "string", "typing",
 )  # fmt: skip
 
-TICK_S = 0.02  # the interval at which a running program's results are read
-PIPE_BYTES = 1 << 16  # the capacity of a pipe
-MANY = 1 << 14  # after so many bytes in one interval, results are read as they arrive
+RESULT_PIPE = 3
+ENDS_S = 0.1  # a process that has closed its pipe has so long to end
 
-
-class _Gone(Exception):
-    """The other side has hung up."""
+# Wall time of one test: TEST_WALL_PER_CPU for each second of its CPU limit, and at least LEAST_TEST_WALL_S.
+TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = 20.0, 5.0
 
 
 class Server:
-    """Answers requests, one at a time, until the other side hangs up."""
-
-    def __init__(self, settings: dict[str, Any]):
-        self.tier = settings["tier"]
-        self.pid = os.getpid()
-        self.null = os.open("/dev/null", os.O_RDWR)
-        self.base = _address_space()
-        self.suites: dict[str, dict[str, Any]] = {}
-        self.filter = confinement.compile_filter()
-        if self.filter is None and self.tier != "none":
-            raise OSError(f"there is no table of system calls for {os.uname().machine}")
-        confinement.default_signals()
-        confinement.prefer_for_oom()
-        confinement.give_up_privileges()
-        if self.tier == "landlock":
-            confinement.landlock(settings["readable"], settings["listable"])
-
-    def serve(self) -> None:
-        """Answer requests until the other side hangs up, which raises _Gone."""
-        while True:
-            kind, serial, head, body = _request()
-            if kind == "suite":
-                self.learn(head, body)
-            elif kind == "run":
-                suite = self.suites[head["suite"]] = self.suites.pop(head["suite"])
-                work = functools.partial(child.run_tests, suite, head["stop_at_raise"])
-                self.fork(serial, suite, suite["allowances"], body, work)
-            elif kind == "normalise":
-                self.fork(serial, head, [bounds.PARSE_CPU_S + bounds.SPARE_CPU_S], body, child.normalise)
-
-    def learn(self, key: str, body: bytearray) -> None:
-        """Unpickle and store a suite, and send `+`; if it does not load, send `!` and the reason.
-
-        Each input was pickled separately, so that no two tests share a list. Only the last used suites stay stored.
-
-        key    the hash of the suite
-        body   the pickled suite
-        """
-        try:
-            suite = pickle.loads(body)
-            suite["inputs"] = [pickle.loads(pickled) for pickled in suite["inputs"]]
-            suite["allowances"] = child.allowances(suite)
-        except Exception as problem:
-            _send(b"!", f"{type(problem).__name__}: {problem}".encode("utf-8", "replace"))
-            return
-        self.suites[key] = suite
-        while len(self.suites) > bounds.KEPT_SUITES:
-            del self.suites[next(iter(self.suites))]
-        gc.collect()
-        gc.freeze()
-        _send(b"+")
-
-    def fork(
-        self,
-        serial: int,
-        limits: dict[str, Any],
-        allowances: list[float],
-        body: bytearray,
-        work: Callable[[bytearray], None],
-    ) -> None:
-        """Do the work in a new process, pass its lines on, and send how it ended.
-
-        serial       the number of the request
-        limits       memory_bytes, total_cpu_s and pipe_bytes of the process
-        allowances   CPU seconds that it may use before each of its lines
-        body         the argument of `work`, which is wiped after the fork
-        """
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                self.enter(writing, limits)
-                work(body)
-            finally:  # also if the program has damaged what `work` uses
-                _exit(1)
-        os.close(writing)
-        body[:] = bytes(len(body))
-        try:
-            ending = _Relay(serial, pid, reading, limits["pipe_bytes"], allowances).relay()
-        finally:
-            os.close(reading)
-        _send(b"e", json.dumps(ending).encode())
-
-    def enter(self, writing: int, limits: dict[str, Any]) -> None:
-        """Turn this process into that of a program: only the result pipe is open, limits and filter are set."""
-        for descriptor in range(3):
-            os.dup2(self.null, descriptor)
-        os.dup2(writing, child.RESULT_PIPE)
-        os.closerange(child.RESULT_PIPE + 1, 256)
-        os.set_blocking(child.RESULT_PIPE, False)
-        try:
-            self.confine(limits)
-        except Exception as problem:
-            os.write(child.RESULT_PIPE, f"-{problem}\n".encode())
-            raise
-        os.write(child.RESULT_PIPE, child.ENTERED)
-
-    def confine(self, limits: dict[str, Any]) -> None:
-        """Seed the random generators, then set the limits and the filter of system calls."""
-        random.seed(0)  # so that a program always gets the same verdict
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(0)
-        confinement.die_with_parent(self.pid)
-        confinement.limit_resources(self.base + limits["memory_bytes"], limits["total_cpu_s"])
-        if self.filter is not None:
-            confinement.install(self.filter)
-
-
-class _Relay:
-    """Watches one process: passes its lines on, and kills it on request, if it is too slow, or if it writes too much.
-
-    bound        bytes that it may write
-    allowances   CPU seconds that it may use before each line; the last value holds for all further lines
-    """
-
-    def __init__(self, serial: int, pid: int, reading: int, bound: int, allowances: list[float]):
-        self.serial, self.pid, self.reading, self.left = serial, pid, reading, bound
-        self.allowances = allowances
-        self.lines, self.cpu_bound = 0, allowances[0]
-        self.buffer = bytearray(PIPE_BYTES)
-        self.deadline = time.monotonic() + bounds.IDLE_S
-        self.poll = select.poll()
-        self.poll.register(0, select.POLLIN)
-        self.ended = _pidfd(pid)
-        self.poll.register(reading if self.ended is None else self.ended, select.POLLIN)
-
-    def relay(self) -> tuple[str, int, float]:
-        """Watch the process until it has ended, and return how it ended, and its CPU seconds in all.
-
-        It ended with ("exit", code), ("signal", number) or, if this method killed it, (reason, 0), a reason of `watch`.
-        """
-        reason = self.watch()
-        if reason:
-            os.kill(self.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(self.pid, 0)
-        if self.ended is not None:
-            os.close(self.ended)
-        cpu_s = usage.ru_utime + usage.ru_stime
-        if reason:
-            return reason, 0, cpu_s
-        signalled = os.WIFSIGNALED(status)
-        return ("signal", os.WTERMSIG(status), cpu_s) if signalled else ("exit", os.WEXITSTATUS(status), cpu_s)
-
-    def watch(self) -> str:
-        """Return "" when the process has ended, or why it must be killed: "stopped", "stalled", "timeout", ..."""
-        while True:
-            ready = {descriptor for descriptor, _ in self.poll.poll(TICK_S * 1000)}
-            if 0 in ready and self.must_stop():
-                return "stopped"
-            has_ended = self.ended in ready
-            closed = self.drain()
-            if self.left < 0:
-                return "output"
-            if has_ended or (closed and self.ends()):
-                return ""
-            if closed:
-                return "closed"
-            if _threads(self.pid) > bounds.THREADS:
-                return "threads"
-            cpu_s = _cpu_time(self.pid)
-            if cpu_s > self.cpu_bound:
-                return "timeout"
-            if time.monotonic() > self.deadline + bounds.WALL_PER_CPU * cpu_s:
-                return "stalled"
-
-    def must_stop(self) -> bool:
-        """Read a request, and return whether it is to stop this process."""
-        kind, serial, _, _ = _request()
-        return kind == "stop" and serial == self.serial
-
-    def drain(self) -> bool:
-        """Pass on what the process has written, and count its lines; return whether it has closed its end of the pipe.
-
-        The time until the harness has taken it does not count for the program.
-        """
-        started, before = time.monotonic(), self.lines
-        while self.left >= 0 and (length := _waiting(self.reading)):
-            self.left -= length
-            if length > MANY:
-                self.poll.register(self.reading, select.POLLIN)
-            if self.left >= 0:
-                self.pass_on(length)
-        if self.lines > before:
-            allowance = self.allowances[min(self.lines, len(self.allowances) - 1)]
-            self.cpu_bound = _cpu_time(self.pid) + allowance
-        self.deadline += time.monotonic() - started
-        return _hung_up(self.reading)
-
-    def pass_on(self, length: int) -> None:
-        """Pass so many bytes on, through a buffer that is wiped afterwards."""
-        view = memoryview(self.buffer)
-        while length:
-            count = os.readv(self.reading, [view[:length]])
-            length -= count
-            self.lines += self.buffer.count(b"\n", 0, count)
-            _write(struct.pack("<cI", b"d", count))
-            _write(view[:count])
-            view[:count] = bytes(count)
-
-    def ends(self) -> bool:
-        """Whether the process, which has closed its pipe, ends within 0.1 s."""
-        for _ in range(100):
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                return True
-            time.sleep(0.001)
-        return False
-
-
-def _pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except OSError:  # Linux before 5.3
-        return None
-
-
-def _cpu_time(pid: int) -> float:
-    """Return the CPU seconds of a process, read from its clock, whose number is that of clock_getcpuclockid(3)."""
-    try:
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return 0.0
-
-
-def _threads(pid: int) -> int:
-    """Return the number of a process's threads, from the links to their folder: RLIMIT_NPROC does not limit root."""
-    try:
-        return os.stat(f"/proc/{pid}/task").st_nlink - 2
-    except OSError:
-        return 0
-
-
-def _address_space() -> int:
-    with open("/proc/self/statm") as pages:
-        return int(pages.read().split()[0]) * os.sysconf("SC_PAGESIZE")
-
-
-def _waiting(pipe: int) -> int:
-    """Return the number of bytes in a pipe."""
-    return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0])
-
-
-def _hung_up(pipe: int) -> bool:
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    return [event for _, event in poll.poll(0)] == [select.POLLHUP]
-
-
-# Frames
-
-
-def _take(length: int) -> bytearray:
-    """Read so many bytes. Raises _Gone if the other side has hung up."""
-    data = bytearray(length)
-    rest = memoryview(data)
-    while rest:
-        count = os.readv(0, [rest])
-        if not count:
-            raise _Gone
-        rest = rest[count:]
-    return data
-
-
-def _request() -> tuple[str, int, Any, bytearray]:
-    """Return the next request: kind, serial number, head, and the body, of which this process has no other copy."""
-    header, body = struct.unpack("<II", _take(8))
-    kind, serial, head = pickle.loads(_take(header))
-    return kind, serial, head, _take(body)
-
-
-def _send(kind: bytes, payload: bytes = b"") -> None:
-    _write(struct.pack("<cI", kind, len(payload)) + payload)
-
-
-def _write(data: bytes | memoryview) -> None:
-    rest = memoryview(data)
-    with _broken_pipe_as_gone():
-        while rest:
-            rest = rest[os.write(1, rest) :]
-
-
-@contextlib.contextmanager
-def _broken_pipe_as_gone() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise _Gone from None
-
-
-# The start
-
-
-def main(settings: dict[str, Any]) -> None:
-    """Load the modules that programs use, confine this process, send a greeting, then answer requests.
+    """Obeys one request after the other. A request is a letter, the length of its body, and the body.
 
     settings   tier, numpy (its parent folder or None), and Landlock's paths: readable, listable
     """
+
+    def __init__(self, settings: dict[str, Any]):
+        self.pid, self.program = os.getpid(), 0
+        self.null = os.open("/dev/null", os.O_RDWR)
+        self.socket = socket(-1, -1, -1, 0)
+        with open("/proc/self/statm") as pages:
+            self.base = int(pages.read().split()[0]) * os.sysconf("SC_PAGESIZE")
+        self.suites: dict[str, dict[str, Any]] = {}
+        self.filter: confinement.Filter | None = None
+        try:
+            self.filter = confinement.Filter()
+        except KeyError:
+            if settings["tier"] != "none":
+                raise OSError(f"there is no table of system calls for {os.uname().machine}") from None
+        confinement.default_signals()
+        confinement.prefer_for_oom()
+        confinement.give_up_privileges()
+        if settings["tier"] == "landlock":
+            confinement.landlock(settings["readable"], settings["listable"])
+
+    def serve(self) -> NoReturn:
+        """Obey until the other side hangs up; a program that still runs ends with this process."""
+        while True:
+            header, sent, *_ = self.socket.recvmsg(5, CMSG_SPACE(4), MSG_WAITALL)
+            if len(header) < 5:
+                _exit(0)
+            kind, length = struct.unpack("<cI", header)
+            body = bytearray(length)
+            if length and self.socket.recv_into(body, length, MSG_WAITALL) < length:
+                _exit(0)
+            if kind == b"s":
+                self.learn(body)
+            elif kind == b"r":
+                self.fork(body, struct.unpack("i", sent[0][2])[0])
+            elif kind == b"l":
+                self.socket.sendall(struct.pack("<di?", *self.look()))
+            else:
+                self.socket.sendall(struct.pack("<di?", *self.end(is_patient=kind == b"e")))
+
+    def learn(self, body: bytearray) -> None:
+        """Store a suite, or forget one. Each input was pickled separately, so that no two tests share a list.
+
+        body   the pickled key, and the suite; None: forget it
+        """
+        key, suite = pickle.loads(body)
+        if suite is None:
+            del self.suites[key]
+            return
+        suite["inputs"] = [pickle.loads(pickled) for pickled in suite["inputs"]]
+        self.suites[key] = suite
+        gc.collect()
+        gc.freeze()
+
+    def fork(self, body: bytearray, pipe: int) -> None:
+        """Start a process for one program, or for programs that are to be parsed.
+
+        body   pickled: the key of a suite, or limits; then the arguments of `run_tests` or `normalise`. It is wiped
+        """
+        self.program = os.fork()
+        if self.program:
+            os.close(pipe)
+            body[:] = bytes(len(body))
+            return
+        try:
+            self.enter(body, pipe)
+        finally:  # also if the program has damaged what runs it
+            _exit(1)
+
+    def enter(self, body: bytearray, pipe: int) -> NoReturn:
+        """Confine this process, with only the result pipe open, then run what it is for."""
+        for descriptor in range(3):
+            os.dup2(self.null, descriptor)
+        os.dup2(pipe, RESULT_PIPE)
+        os.closerange(RESULT_PIPE + 1, 256)
+        os.set_blocking(RESULT_PIPE, False)
+        try:
+            chosen, *arguments = pickle.loads(body)
+            limits = self.suites[chosen] if isinstance(chosen, str) else chosen
+            random.seed(0)  # so that a program always gets the same verdict
+            if "numpy" in sys.modules:
+                sys.modules["numpy"].random.seed(0)
+            confinement.die_with_parent(self.pid)
+            confinement.limit_resources(self.base + limits["memory_bytes"], limits["total_cpu_s"])
+            if self.filter is not None:
+                self.filter.install()
+        except Exception as problem:
+            os.write(RESULT_PIPE, f"-{problem}\n".encode())
+            raise
+        os.write(RESULT_PIPE, b"+\n")
+        if isinstance(chosen, str):
+            run_tests(limits, *arguments)
+        normalise(limits, *arguments)
+
+    def end(self, is_patient: bool) -> tuple[float, int, bool]:
+        """End the program's process; return its CPU seconds, its wait status, and whether it had to be killed.
+
+        is_patient   whether to wait for ENDS_S until it ends by itself
+        """
+        end, is_alive = time.monotonic() + ENDS_S, not self.has_ended()
+        while is_patient and is_alive and time.monotonic() < end:
+            time.sleep(0.0001)
+            is_alive = not self.has_ended()
+        if is_alive:
+            os.kill(self.program, signal.SIGKILL)
+        _, status, usage = os.wait4(self.program, 0)
+        return usage.ru_utime + usage.ru_stime, status, is_alive
+
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def look(self) -> tuple[float, int, bool]:
+        """Return the CPU seconds and the threads of the program's process, and whether it has ended.
+
+        The number of its clock is that of clock_getcpuclockid(3). Threads are links to a folder, since RLIMIT_NPROC
+        does not limit root.
+        """
+        cpu_s, threads = 0.0, 0
+        with contextlib.suppress(OSError):
+            cpu_s = time.clock_gettime((~self.program << 3) | 2)
+            threads = os.stat(f"/proc/{self.program}/task").st_nlink - 2
+        return cpu_s, threads, self.has_ended()
+
+
+def main(settings: dict[str, Any]) -> NoReturn:
+    """Load the modules that programs use, confine this process, greet, then obey; see `Server`."""
     warnings.simplefilter("ignore")
     for name in PRELOAD:
         importlib.import_module(name)
@@ -359,8 +193,163 @@ def main(settings: dict[str, Any]) -> None:
     server = Server(settings)
     gc.collect()
     gc.freeze()
+    server.socket.sendall(b"+")
+    server.serve()
+
+
+# In the process of a program
+
+_PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,60}")
+
+_left = 0  # characters of results that may still be written
+
+
+class _NoInput:
+    """Standard input that raises an error when it is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise OSError("there is no standard input")
+
+
+def run_tests(suite: dict[str, Any], stop_at_raise: bool, lent: list[str], program: str) -> NoReturn:
+    """Define the program, call its entry point on each input in turn, write the results to the pipe, and exit.
+
+    stop_at_raise   whether to exit after the first test that raises
+    lent            sources that are run before the program; they can fail, and only the names that they define count
+    """
+    global _left
+    _left = suite["output_bytes"]
+    _arm(suite["define_cpu_s"])
+    function = _defined(program, lent, suite["entry_point"])
+    for arguments, (cpu_s, encode_cpu_s, as_digest) in zip(suite["inputs"], suite["tests"], strict=True):
+        _arm(cpu_s)
+        started = _cpu_ns()
+        try:
+            value, raised = function(*arguments), ""
+        except MemoryError:
+            _end("memory")
+        except BaseException as problem:
+            value, raised = None, _name(problem)
+        cpu_ns = max(end - start for end, start in zip(_cpu_ns(), started, strict=True))
+        _result(cpu_ns, f"E{raised}" if raised else _text(value, encode_cpu_s, as_digest))
+        if raised and stop_at_raise:
+            _end("stopped", "a test raised")
+        value = None  # freed before the next test begins
+    _end("ok")
+
+
+def _defined(program: str, lent: list[str], entry_point: str) -> Any:
+    """Define the program in a separate module, which dataclasses, typing and pickle need; return its entry point."""
+    module = types.ModuleType("program")
+    module.__dict__["__builtins__"] = sys.modules["builtins"]  # this module's built-ins are a copy
+    sys.modules["program"] = module
+    sys.stdin = sys.__stdin__ = _NoInput()  # type: ignore[assignment,misc]
     try:
-        _send(b"+")
-        server.serve()
-    except _Gone:
-        _exit(0)  # a program that still runs ends with this process
+        code = compile(program, "<program>", "exec", dont_inherit=True)
+    except BaseException as problem:
+        _end("syntax", _name(problem))
+    for source in lent:
+        with contextlib.suppress(BaseException):
+            exec(compile(source, "<lent>", "exec", dont_inherit=True), module.__dict__)
+    try:
+        exec(code, module.__dict__)
+    except MemoryError:
+        _end("memory", "while it was defined")
+    except BaseException as problem:
+        _end("raised", _name(problem))
+    if entry_point not in module.__dict__:
+        _end("missing", entry_point)
+    return module.__dict__[entry_point]
+
+
+def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
+    """Return the result's canonical text, or its digest."""
+    if not as_digest and (value is None or value is True or value is False):
+        return canonical.encode(value)
+    _arm(cpu_s)
+    try:
+        return canonical.digest(value) if as_digest else canonical.encode(value, _left)
+    except MemoryError:
+        _end("memory", "while its result was written down")
+    except canonical.TooLong:
+        _end("output")
+    except BaseException:  # a set, for example, that a thread of the program changes meanwhile
+        return "X"
+
+
+def normalise(limits: dict[str, Any], programs: list[str]) -> NoReturn:
+    """Write a line for each program, its normal form as a string or N, to the pipe, and exit."""
+    global _left
+    _left = sys.maxsize
+    for program in programs:
+        _arm(limits["parse_cpu_s"])
+        form = normal_form(program)
+        _result(0, "N" if form is None else canonical.string(form))
+    _end("ok")
+
+
+def normal_form(source: str) -> str | None:
+    """Return the source of the program's syntax tree; None if it does not parse.
+
+    Docstrings are left out if the program cannot read them. A program that parses but cannot be written from its tree
+    (it has an int of over 4,300 digits, for example) stays as it is.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if "__doc__" not in source and "inspect" not in source:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+                first = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
+                if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                    node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+    try:
+        return ast.unparse(tree)
+    except (ValueError, RecursionError):
+        return source
+
+
+def _arm(cpu_s: float) -> None:
+    confinement.arm(cpu_s, max(TEST_WALL_PER_CPU * cpu_s, LEAST_TEST_WALL_S))
+
+
+def _cpu_ns() -> tuple[int, int]:
+    """Return the CPU time of this thread and of all threads.
+
+    While a limit is armed, Linux updates the time of all threads only at every tick (4 ms).
+    """
+    return thread_time_ns(), process_time_ns()
+
+
+def _result(cpu_ns: int, text: str) -> None:
+    global _left
+    _left -= len(text)
+    if _left < 0:
+        _end("output")
+    _write(f"{cpu_ns} {text}\n".encode("ascii"))
+
+
+def _end(status: str, detail: str = "") -> NoReturn:
+    confinement.arm(0, 0)
+    _write(f"={status} {detail}\n".encode("ascii", "replace"))
+    _exit(0)
+
+
+def _write(line: bytes) -> None:
+    """Write a line. While the pipe is full, the limits are off: waiting for the harness is no fault of the program."""
+    rest = memoryview(line)
+    while rest:
+        try:
+            rest = rest[write(RESULT_PIPE, rest) :]
+        except BlockingIOError:
+            confinement.arm(0, 0)
+            waiting = poll()
+            waiting.register(RESULT_PIPE, POLLOUT)
+            waiting.poll()
+
+
+def _name(problem: BaseException) -> str:
+    """Return the name of the exception's type if it is a plain one, else "Exception"."""
+    name = type.__dict__["__name__"].__get__(type(problem))
+    return name if _PLAIN_NAME.fullmatch(name) else "Exception"

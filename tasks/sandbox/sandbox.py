@@ -8,18 +8,15 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TypeVar
 
 from harness import HarnessError
 
-from . import bounds, tiers
-from .canonical_reader import Malformed, text_of
-from .interpreters import interpreter
-from .suites import Run, Suite
-from .transcript import WorkerLost
-from .worker import Worker
+from . import tiers
+from .reading import Malformed, text_of
+from .worker import Run, Suite, Worker, WorkerLost
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -27,9 +24,7 @@ Judge = Callable[[int, int, str], bool]
 
 _IMPORT = re.compile(r"\b(?:import|from)\b")
 
-# The programs that one process parses, and its limits
-BATCH, BATCH_CHARACTERS = 64, 1 << 20
-PARSE_MEMORY_BYTES = 1 << 30
+BATCH, BATCH_CHARACTERS = 64, 1 << 20  # of the programs that one process parses
 FORM_GROWTH = 16  # a normal form may be longer: one character may be written as "\\U0010ffff", and be indented
 
 
@@ -37,10 +32,6 @@ class _Call:
     """A call of the sandbox by a user, which may use several workers."""
 
     cancelled = False
-
-
-class _Cancelled(Exception):
-    pass
 
 
 class Sandbox:
@@ -54,15 +45,13 @@ class Sandbox:
     """
 
     def __init__(self, workers: int | None = None, tier: str | None = None, unsafe_exec: bool = False):
-        self.tier, self.remark = tiers.find_tier(unsafe_exec) if tier is None else tiers.forced_tier(tier, unsafe_exec)
+        self.tier, self.remark = tiers.find_tier(unsafe_exec, tier)
         self.workers = len(os.sched_getaffinity(0)) if workers is None else workers
-        if self.workers < 1:
-            raise HarnessError(f"sandbox: workers must be > 0, got {workers}")
         self._process = os.getpid()
-        self._free = threading.BoundedSemaphore(self.workers)
+        self._threads = ThreadPoolExecutor(self.workers, "sandbox")
+        self._own = threading.local()  # each thread's workers, by their kind
         self._lock = threading.Lock()
-        self._idle: dict[str, list[Worker]] = {"plain": [], "numpy": []}
-        self._busy: dict[Worker, _Call] = {}
+        self._users: dict[Worker, _Call] = {}  # the last call that used each worker
         self._closed = False
 
     def __enter__(self) -> Sandbox:
@@ -75,12 +64,10 @@ class Sandbox:
         """End the workers; calls that are still running raise HarnessError."""
         with self._lock:
             self._closed = True
-            idle = [worker for workers in self._idle.values() for worker in workers]
-            self._idle = {"plain": [], "numpy": []}
-            for worker in self._busy:
-                worker.interrupt()
-        for worker in idle:
-            worker.kill()
+        self._interrupt(None)
+        self._threads.shutdown()
+        for worker in list(self._users):
+            self._drop(worker)
 
     def run_all(
         self,
@@ -105,16 +92,18 @@ class Sandbox:
         _ = suite.packed  # computed once here, not once in each thread
 
         def run(call: _Call, index: int) -> Run:
-            verdict = None if judge is None else (lambda test, text: judge(index, test, text))
+            def once(before: Sequence[str]) -> Run:
+                sources = [*before, programs[index]]
+                kind = "numpy" if any(map(imports_numpy, sources)) and tiers.interpreter().numpy else "plain"
+                verdict = None if judge is None else (lambda test, text: judge(index, test, text))
+                return self._with_worker(
+                    call, kind, lambda worker: worker.run(suite, programs[index], before, verdict, stop_at_raise)
+                )
 
-            def once(sources: Sequence[str]) -> Run:
-                kind = "numpy" if any(map(imports_numpy, sources)) and interpreter().numpy else "plain"
-                return self._with_worker(call, kind, lambda worker: worker.run(suite, sources, verdict, stop_at_raise))
-
-            alone = once([programs[index]])
+            alone = once(())
             if not (lent and lent[index] and alone.lacks_a_name):
                 return alone
-            again = once([*lent[index], programs[index]])
+            again = once(lent[index])
             best = again if again.results or again.status == "error" else alone
             return replace(best, process_cpu_s=alone.process_cpu_s + again.process_cpu_s)
 
@@ -125,21 +114,18 @@ class Sandbox:
 
         Docstrings stay if the program contains `__doc__` or `inspect`. Programs are parsed in the sandbox, since
         hostile text can crash or stall a parser; such a program gives None too. If the sandbox itself fails, programs
-        are returned unchanged.
+        are returned unchanged, so that none is taken for equal to another.
         """
         forms = self._spread(self._normal_forms, _batches(programs))
         return [form for batch in forms for form in batch]
 
     def _normal_forms(self, call: _Call, programs: list[str]) -> list[str | None]:
-        """Return the normal forms of a batch, parsed in one process.
-
-        If the process dies, the program at which it died has no normal form, and the rest is parsed in another one. If
-        the sandbox itself fails, programs stay as they are, so that none is taken for equal to another.
-        """
-        run = self._with_worker(call, "plain", lambda worker: _parse(worker, programs))
+        """Return the normal forms of a batch, parsed in one process; where it dies, another one parses the rest."""
+        output_bytes = FORM_GROWTH * sum(map(len, programs)) + (1 << 16)
+        run = self._with_worker(call, "plain", lambda worker: worker.normalise(programs, output_bytes))
         if run.status == "error":
             return list(programs)
-        forms = [_form(text) for text in run.results]
+        forms = list(map(_form, run.results))
         if len(forms) == len(programs):
             return forms
         if len(programs) == 1:
@@ -149,93 +135,61 @@ class Sandbox:
         return forms + self._normal_forms(call, programs[culprit + 1 :])
 
     def _spread(self, work: Callable[[_Call, Item], Answer], items: Sequence[Item]) -> list[Answer]:
-        """Return `work(call, item)` for each item, on one thread a worker. The first exception ends the others."""
+        """Return `work(call, item)` for each item, in order. The first exception ends the others."""
         call = _Call()
-        threads = min(self.workers, len(items))
-        if threads <= 1:
-            return [work(call, item) for item in items]
-        with ThreadPoolExecutor(threads, "sandbox") as executor:
-            futures = [executor.submit(self._cancelling, work, call, item) for item in items]
-            try:
-                for future in futures:
-                    future.exception()
-            except BaseException:  # Ctrl-C
-                self._cancel(call)
-                raise
-        failures = [problem for future in futures if (problem := future.exception()) is not None]
-        for problem in sorted(failures, key=lambda problem: isinstance(problem, _Cancelled)):
-            raise problem
+        self._check(call)
+        futures = [self._threads.submit(work, call, item) for item in items]
+        try:
+            done = wait(futures, return_when=FIRST_EXCEPTION).done
+            for future in futures:
+                if future in done and (failure := future.exception()):
+                    raise failure
+        except BaseException:  # Ctrl-C too
+            call.cancelled = True
+            self._interrupt(call)
+            wait(futures)
+            raise
         return [future.result() for future in futures]
 
-    def _cancelling(self, work: Callable[[_Call, Item], Answer], call: _Call, item: Item) -> Answer:
-        try:
-            return work(call, item)
-        except BaseException:
-            self._cancel(call)
-            raise
-
-    def _cancel(self, call: _Call) -> None:
-        with self._lock:
-            call.cancelled = True
-            for worker, owner in self._busy.items():
-                if owner is call:
-                    worker.interrupt()
-
-    # Workers
+    # Workers, in one of our threads
 
     def _with_worker(self, call: _Call, kind: str, work: Callable[[Worker], Run]) -> Run:
-        """Do the work with a worker of a kind. If it is lost, try a new worker once; then return an error."""
-        loss = ""
-        for new in (False, True):
-            with self._free:
+        """Do the work with this thread's worker of a kind. If it is lost, try a new one once; then return an error."""
+        for _ in range(2):
+            try:
+                worker = self._own.__dict__.get(kind) or Worker(*tiers.command(self.tier, kind))
+                with self._lock:
+                    self._users[worker] = call
                 try:
-                    worker = self._take(call, kind, new)
-                    try:
-                        run = work(worker)
-                    except BaseException:
-                        self._drop(worker)
-                        raise
-                    self._give_back(kind, worker)
-                    return run
-                except WorkerLost as problem:
-                    loss = str(problem)
+                    self._check(call)
+                    run = work(worker)
+                except BaseException:
+                    self._own.__dict__.pop(kind, None)
+                    self._drop(worker)
+                    raise
+                self._own.__dict__[kind] = worker
+                return run
+            except WorkerLost as problem:
+                loss = str(problem)
         return Run("error", detail=f"the sandbox lost its worker twice: {loss}")
-
-    def _take(self, call: _Call, kind: str, new: bool) -> Worker:
-        """Return an idle worker of a kind, or a new one, and mark it as busy with the call."""
-        self._check(call)
-        with self._lock:
-            worker = self._idle[kind].pop() if self._idle[kind] and not new else None
-        worker = worker or Worker(tiers.command(self.tier, kind))
-        with self._lock:
-            self._busy[worker] = call
-        try:
-            self._check(call)
-        except BaseException:
-            self._drop(worker)
-            raise
-        return worker
 
     def _check(self, call: _Call) -> None:
         """Raise if the call was cancelled, or if the sandbox is closed or belongs to another process."""
-        if call.cancelled:
-            raise _Cancelled
-        if self._closed:
+        if self._closed or call.cancelled:
             raise HarnessError("sandbox: it is closed")
         if self._process != os.getpid():
             raise HarnessError("sandbox: it was made in another process; use shared_sandbox()")
 
-    def _give_back(self, kind: str, worker: Worker) -> None:
+    def _interrupt(self, call: _Call | None) -> None:
+        """End the workers that a call uses; None: all workers."""
         with self._lock:
-            del self._busy[worker]
-            if not self._closed:
-                self._idle[kind].append(worker)
-                return
-        worker.kill()
+            for worker, user in self._users.items():
+                if call in (None, user):
+                    worker.interrupt()
 
     def _drop(self, worker: Worker) -> None:
         with self._lock:
-            del self._busy[worker]
+            self._users.pop(worker, None)
         worker.kill()
 
 
@@ -244,11 +198,6 @@ def imports_numpy(program: str) -> bool:
     return "numpy" in program and any(
         _IMPORT.search(line, 0, line.rfind("numpy")) for line in program.splitlines() if "numpy" in line
     )
-
-
-def _parse(worker: Worker, programs: list[str]) -> Run:
-    output_bytes = FORM_GROWTH * sum(map(len, programs)) + (1 << 16)
-    return worker.normalise(programs, bounds.PARSE_CPU_S * len(programs), PARSE_MEMORY_BYTES, output_bytes)
 
 
 def _batches(programs: Sequence[str]) -> list[list[str]]:

@@ -1,63 +1,78 @@
-"""One worker, seen from the trusted side: start it, send requests, read frames before deadlines, kill it.
+"""Suite and Run, what is run and what comes back; and one worker, seen from the trusted side.
 
-A worker is a fork server (`inside.py`) in a sandbox. All that it sends is read as hostile bytes of bounded number.
+A worker is a fork server (`inside.py`) in a sandbox: start it, have it run programs, watch them, kill it. Each program
+writes its results to a pipe that ends here. All that comes from a program is hostile bytes of bounded number.
+
+A program can find and disarm the timers in its own process that limit a test. So its lines are counted here, and it is
+ended if it has used too much CPU time before its next line.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import os
 import pickle
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
-from typing import IO, Any, cast
-
-from harness import HarnessError
-
-from . import bounds
-from .suites import Run, Suite
-from .transcript import Transcript, WorkerLost
+from typing import Any
 
 START_S = 60.0  # a worker starts in 0.1 s; a machine may be busy
-SPARE_S = 30.0  # after the fork server's own deadline; then it is taken for lost
-FRAME = 1 << 20
+ANSWERS_S = 30.0  # an answer takes microseconds
+KEPT_SUITES = 8  # suites that a worker keeps
+
+# Wall time of a whole run: IDLE_S, and WALL_PER_CPU for each second of CPU time that the program has used so far. So an
+# honest program on a busy machine may take long, and a program that sleeps may not.
+IDLE_S, WALL_PER_CPU = 20.0, 20.0
+
+DEFINE_CPU_S = 2.0  # to define a program, unless its first test may take longer
+ENCODE_CPU_S = 10.0  # to encode a result, in addition to the test's limit
+SPARE_CPU_S = 0.5  # in addition to all these; then the process is killed from outside
+PARSE_CPU_S = 2.0  # to bring one program into normal form
+PARSE_MEMORY_BYTES = 1 << 30
+THREADS = 256  # of a program: an attack started 13,000 in 1.4 s, and a machine may allow 32,768
+
+TICK_S = 0.02  # the interval at which a running program's results are read
+MANY = 1 << 14  # after so many bytes in one interval, results are read as they arrive
+LINE_BYTES = 300  # of a line, without a result's text: a time, or a status and a detail
+JUDGED = 200  # characters kept of a result that a judge has seen: 6400 programs may return 4 MB each
 LAST_WORDS = 4000  # characters of a dead worker's last line that are kept
+
+_END_STATUSES = {"syntax", "raised", "missing", "memory", "output"}  # in addition to "ok" and "stopped"
+_RESULT = re.compile(rb"([0-9]{1,18}) ([ -~]+)")
+_FINAL = re.compile(rb"=([a-z]+) ([ -~]*)")
+_TIMEOUTS = {signal.SIGPROF: "timeout", signal.SIGXCPU: "timeout", signal.SIGALRM: "stalled"}
+_ENDINGS = {
+    "timeout": ("timeout", "its timers disarmed"),
+    "threads": ("killed", "too many threads"),
+    "closed": ("killed", "closed its output"),
+}
 
 # The files that are sent into the sandbox. They are named with their endings because a string that names a file beside
 # this one makes that file a part of the code hash in keys.
-SENT = ("bounds.py", "canonical.py", "syscalls.py", "confinement.py", "child.py", "inside.py")
+SENT = ("canonical.py", "confinement.py", "inside.py")
 
-# Reads one frame from file descriptor 0 and makes modules of the sources in it. Their built-ins are copies, so that a
-# program that patches the real ones does not change the modules. They are removed from sys.modules, where a program
-# might look for them.
+# Makes modules of the sources that it reads first. Their built-ins are copies, so that a program that patches the real
+# ones does not change the modules. They are removed from sys.modules, where a program might look for them.
 BOOTSTRAP = """
-def take(length):
-    import os
-    taken = b""
-    while len(taken) < length:
-        part = os.read(0, length - len(taken))
-        if not part:
-            os._exit(0)
-        taken += part
-    return taken
+import pickle, sys
 
-def start():
-    import builtins, pickle, sys, types
-    sources, settings = pickle.loads(take(int.from_bytes(take(4), "little")))
+def start(files, settings):
+    import builtins, types
     package = sys.modules["sandbox"] = types.ModuleType("sandbox")
     package.__path__ = []
-    for name, source in sources:
+    for name, source in files:
         module = sys.modules["sandbox." + name] = types.ModuleType("sandbox." + name)
         module.__package__ = "sandbox"
         module.__builtins__ = vars(builtins).copy()
@@ -67,10 +82,157 @@ def start():
         del sys.modules[name]
     module.main(settings)
 
-start()
+start(*pickle.load(sys.stdin.buffer))
 """
 
-_alive: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+@dataclass(frozen=True)
+class Suite:
+    """The inputs that programs are called on, and the limits of a run; it has no expected outputs.
+
+    entry_point   the function that a program must define
+    inputs        the positional arguments of each test: plain Python data, which is pickled into the sandbox, not out
+    cpu_limits_s  CPU seconds of each test
+    digest        for each test, whether its result returns as a digest, `h` and a SHA-256 (`canonical.digest`); for
+                  results of many MB
+    memory_bytes  address space in addition to the bare interpreter's
+    output_bytes  limit on all results' texts together
+    total_cpu_s   CPU seconds of the whole run
+    """
+
+    entry_point: str
+    inputs: Sequence[Sequence[Any]]
+    cpu_limits_s: Sequence[float]
+    digest: Sequence[bool] = ()
+    memory_bytes: int = 1 << 30
+    output_bytes: int = 4 << 20
+    total_cpu_s: float = 60.0
+
+    @cached_property
+    def packed(self) -> tuple[str, bytes, list[float]]:
+        """A hash of the contents; hash and contents as they are sent into the sandbox; the CPU seconds of each line.
+
+        Each input is pickled separately. A digest may take all the time of the run: Mbpp/255 returns 10^8 strings in
+        1.4 s, which take 9 s to hash.
+        """
+        digests = self.digest or [False] * len(self.inputs)
+        tests = [
+            (limit, self.total_cpu_s if as_digest else limit + ENCODE_CPU_S, as_digest)
+            for limit, as_digest in zip(self.cpu_limits_s, digests, strict=True)
+        ]
+        content: dict[str, Any] = {
+            "entry_point": self.entry_point,
+            "inputs": [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs],
+            "tests": tests,
+            "define_cpu_s": max([DEFINE_CPU_S, *self.cpu_limits_s[:1]]),
+            "memory_bytes": self.memory_bytes,
+            "output_bytes": self.output_bytes,
+            "total_cpu_s": self.total_cpu_s,
+        }
+        lines = [limit + encode for limit, encode, _ in tests]
+        lines.append(max(lines, default=0.0))  # before the last line, the last test's result is freed
+        lines[0] += content["define_cpu_s"]
+        key = hashlib.sha256(pickle.dumps(content, 4)).hexdigest()
+        return key, pickle.dumps((key, content), 4), lines
+
+
+@dataclass
+class Run:
+    """How one program ran.
+
+    status   "ok" (all tests ran, though some may have raised), or why it ended early: "syntax", "raised" (while it was
+             defined), "missing" (no entry point), "timeout" (CPU time), "stalled" (wall time), "memory", "output" (too
+             much), "killed" (it crashed or exited), "stopped" (by the judge, or because a test raised); "error" is a
+             fault of the sandbox
+    results  the canonical texts of the results, in order; `E` and the exception's name for a test that raised. If a
+             judge has seen them, only their first 200 characters
+    cpu_s    the CPU seconds of each of these tests; a program can forge its own
+    detail   more about the status, for a reader
+    process_cpu_s  the CPU seconds of the program's whole process, as the kernel counts them
+    """
+
+    status: str
+    results: list[str] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    detail: str = ""
+    process_cpu_s: float = 0.0
+
+    @property
+    def lacks_a_name(self) -> bool:
+        """Whether a NameError ended the program or one of its tests."""
+        return (self.status, self.detail) == ("raised", "NameError") or "ENameError" in self.results
+
+
+class WorkerLost(Exception):
+    """The worker died, hangs, or could not set up a program's process."""
+
+
+class Transcript:
+    """What a program's process has written so far: `+`, lines of results, a final line; all but the `+` is hostile.
+
+    tests   the number of tests
+    judge   called as `judge(test, text)` with each result; the run is decided when it returns False
+    """
+
+    def __init__(self, tests: int, judge: Callable[[int, str], bool] | None):
+        self.tests, self.judge = tests, judge
+        self.results: list[str] = []
+        self.cpu_s: list[float] = []
+        self.final: tuple[str, str] | None = None  # status and detail; further lines do not count
+        self.lines = 0
+        self._is_confined, self._refusal = False, ""
+        self._parts: list[bytes] = []
+
+    def read(self, part: bytes) -> None:
+        """Interpret the complete lines of what has arrived, and store the rest until the next call."""
+        *lines, rest = part.split(b"\n")
+        if lines:
+            lines[0] = b"".join(self._parts) + lines[0]
+            self._parts = []
+        self._parts.append(rest)
+        for line in lines:
+            if self.lines == 0:
+                self._is_confined, self._refusal = line == b"+", line[1:].decode("utf-8", "replace")
+            elif self._is_confined and self.final is None:
+                self._line(line)
+            self.lines += 1
+
+    def _line(self, line: bytes) -> None:
+        """Read a result, or the final line; "killed" if the latter does not fit the results before it."""
+        match = _RESULT.fullmatch(line)
+        if match is not None and len(self.results) < self.tests:
+            text = match[2].decode("ascii")
+            self.results.append(text if self.judge is None else text[:JUDGED])
+            self.cpu_s.append(int(match[1]) / 1e9)
+            if self.judge is not None and not self.judge(len(self.results) - 1, text):
+                self.final = "stopped", "by the judge"
+            return
+        match = _FINAL.fullmatch(line)
+        status, detail = (match[1].decode(), match[2].decode()[:200]) if match else ("", "")
+        fits = status in _END_STATUSES
+        fits |= status == "ok" and len(self.results) == self.tests
+        fits |= status == "stopped" and bool(self.results) and self.results[-1].startswith("E")
+        self.final = (status, detail) if fits else ("killed", "it wrote what is no result")
+
+    def run(self, reason: str, status: int, process_cpu_s: float) -> Run:
+        """Return the run. Raises WorkerLost if the process ended before it was confined, a fault of the sandbox.
+
+        reason   why the process was ended: "stalled", "output", "timeout", "threads", "closed"; "": it ended by itself
+        status   its wait status
+        """
+        if not self._is_confined:
+            raise WorkerLost(f"a program's process could not be set up: {self._refusal or reason or status}")
+        if self.final is not None:
+            word, detail = self.final
+        elif reason:
+            word, detail = _ENDINGS.get(reason, (reason, ""))
+        elif os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            names = {int(known): known.name for known in signal.Signals}
+            word, detail = _TIMEOUTS.get(number, "killed"), names.get(number, str(number))  # type: ignore[call-overload]
+        else:
+            word, detail = "killed", f"exited with {os.WEXITSTATUS(status)}"
+        return Run(word, self.results, self.cpu_s, detail, process_cpu_s)
 
 
 @cache
@@ -79,250 +241,194 @@ def _sources() -> list[tuple[str, str]]:
     return [(Path(name).stem, Path(__file__).with_name(name).read_text("utf-8")) for name in SENT]
 
 
-@dataclass(frozen=True)
-class Command:
-    """How a worker is started.
-
-    arguments     the program and its arguments
-    under_bwrap   whether the program is bwrap
-    environment   the environment variables
-    settings      what the fork server is sent first, see `inside.main`
-    """
-
-    arguments: Sequence[str]
-    under_bwrap: bool
-    environment: Mapping[str, str]
-    settings: Mapping[str, Any]
+_alive: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 class Worker:
-    """One running fork server. Not thread-safe: one thread at a time takes it from the pool."""
+    """One running fork server. Not thread-safe but for `interrupt`. Raises WorkerLost.
 
-    def __init__(self, command: Command):
-        self.command = command
-        self.serial = 0
-        self.suites: dict[str, None] = {}
-        self._received = bytearray()
-        self._inner: int | None = None
+    command       the program and its arguments
+    environment   the environment variables
+    settings      see `inside.Server`
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any]):
+        self.suites: list[str] = []
         self._ending = threading.Lock()
-        self._process = self._popen()
-        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._requests, self._frames, self._errors = cast("tuple[IO[bytes], IO[bytes], IO[bytes]]", pipes)
-        os.set_blocking(self._requests.fileno(), False)
+        self._socket, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [*command, "-c", BOOTSTRAP],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env=dict(environment),
+                start_new_session=True,  # a Ctrl-C reaches only the harness, which ends its workers, by their group
+            )
+        except OSError as problem:
+            self._socket.close()
+            raise WorkerLost(str(problem)) from None
+        finally:
+            theirs.close()
+        assert self._process.stderr
+        self._errors = self._process.stderr
         os.set_blocking(self._errors.fileno(), False)
         _alive.add(self)
         try:
-            self._greet()
+            self._socket.settimeout(START_S)
+            self._send(pickle.dumps((_sources(), dict(settings)), 4))
+            if self._answer(1) != b"+":
+                raise WorkerLost("it did not greet")
+            self._socket.settimeout(ANSWERS_S)
         except BaseException:
             self.kill()
             raise
 
-    # Life and death
-
-    def _popen(self) -> subprocess.Popen[bytes]:
-        arguments: list[str] = list(self.command.arguments)
-        inherited: tuple[int, ...] = ()
-        reading, writing = os.pipe()
-        if self.command.under_bwrap:
-            arguments[1:1] = ["--info-fd", str(writing)]
-            inherited = (writing,)
-        try:
-            process = subprocess.Popen(
-                [*arguments, "-c", BOOTSTRAP],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                cwd="/",
-                env=dict(self.command.environment),
-                pass_fds=inherited,
-                start_new_session=True,  # a Ctrl-C reaches only the harness, which ends its workers
-            )
-        except OSError as problem:
-            os.close(reading)
-            raise WorkerLost(str(problem)) from None
-        finally:
-            os.close(writing)
-        self._find_inner(reading)
-        return process
-
-    def _find_inner(self, reading: int) -> None:
-        """Keep a descriptor of the first process inside bwrap, which would survive if only bwrap were killed."""
-        status = b""
-        with open(reading, "rb", buffering=0) as pipe:
-            end = time.monotonic() + START_S
-            while self.command.under_bwrap and not status.endswith(b"}\n") and time.monotonic() < end:
-                if _ready(pipe.fileno(), select.POLLIN, end):
-                    part = pipe.read(4096)
-                    if not part:
-                        break
-                    status += part
-        match = re.search(rb'"child-pid": (\d+)', status)
-        if match:
-            try:
-                self._inner = os.pidfd_open(int(match[1]))
-            except OSError:  # it has ended already, or Linux is older than 5.3
-                self._inner = None
-
-    def _greet(self) -> None:
-        """Send the modules and settings, and wait for the greeting. Raises WorkerLost."""
-        blob = pickle.dumps((_sources(), dict(self.command.settings)), 4)
-        self._write(struct.pack("<I", len(blob)) + blob)
-        kind, _ = self.frame(time.monotonic() + START_S)
-        if kind != b"+":
-            raise WorkerLost("it did not greet")
-
     def interrupt(self) -> None:
-        """End the worker from another thread; in the thread that reads from it, that read raises WorkerLost."""
+        """End the worker from another thread; the thread that uses it gets WorkerLost."""
         with self._ending, contextlib.suppress(ProcessLookupError):
-            if self._inner is not None:
-                signal.pidfd_send_signal(self._inner, signal.SIGKILL)
-            self._process.kill()
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)  # bwrap, what it started, the program
 
     def kill(self) -> None:
-        """End the worker, whatever it is doing, and close its pipes."""
+        """End the worker, whatever it is doing, and close its socket: what is left of it ends then."""
         _alive.discard(self)
         self.interrupt()
         self._process.wait()
-        with self._ending:
-            self._close_inner()
-        for pipe in (self._requests, self._frames, self._errors):
-            pipe.close()
+        self.forget()
 
     def forget(self) -> None:
-        """In a forked process, close the inherited pipes to the parent's worker, without ending the worker.
+        """Close the socket to the worker, without ending it.
 
-        The worker ends when its pipe closes, so no other process may hold that pipe open after the parent has ended.
+        A forked process does so, since a worker ends when its socket hangs up: nobody else may hold it open.
         """
-        self._process.returncode = 0
-        for pipe in (self._requests, self._frames, self._errors):
-            pipe.close()
-        self._close_inner()
-
-    def _close_inner(self) -> None:
-        if self._inner is not None:
-            os.close(self._inner)
-            self._inner = None
-
-    def last_words(self) -> str:
-        """Return the last line that the worker wrote on standard error; "" without one."""
-        lines = (self._errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
-        return lines[-1][:LAST_WORDS] if lines else ""
-
-    # Frames
-
-    def send(self, kind: str, serial: int, head: Any = None, body: bytes = b"") -> None:
-        """Send one request. Raises WorkerLost.
-
-        kind     "suite", "run", "normalise" or "stop"
-        serial   the number of the request; of a "stop" that of the request to stop
-        head     plain data about the request
-        body     the pickled suite, or the pickled list of programs
-        """
-        header = pickle.dumps((kind, serial, head), 4)
-        self._write(struct.pack("<II", len(header), len(body)) + header + body)
-
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        descriptor = self._requests.fileno()
-        end = time.monotonic() + START_S
-        while rest:
-            if not _ready(descriptor, select.POLLOUT, end):
-                raise WorkerLost("it does not listen")
-            try:
-                rest = rest[os.write(descriptor, rest) :]
-            except BlockingIOError:
-                continue
-            except OSError as problem:
-                raise WorkerLost(self.last_words() or str(problem)) from None
-
-    def frame(self, end: float) -> tuple[bytes, bytes]:
-        """Return the next frame: its kind and its content. Raises WorkerLost at `end`, a time of `time.monotonic`."""
-        kind, length = struct.unpack("<cI", self._take(5, end))
-        if length > FRAME:
-            raise WorkerLost("a frame is too long")
-        return kind, self._take(length, end)
-
-    def _take(self, length: int, end: float) -> bytes:
-        descriptor = self._frames.fileno()
-        while len(self._received) < length:
-            if not _ready(descriptor, select.POLLIN, end):
-                raise WorkerLost("it did not answer in time")
-            part = os.read(descriptor, FRAME)
-            if not part:
-                raise WorkerLost(self.last_words() or "it ended")
-            self._received += part
-        data = bytes(self._received[:length])
-        del self._received[:length]
-        return data
-
-    # Requests
+        self._process.returncode = self._process.returncode or 0
+        self._socket.close()
+        self._errors.close()
 
     def run(
-        self, suite: Suite, sources: Sequence[str], judge: Callable[[int, str], bool] | None, stop_at_raise: bool
+        self,
+        suite: Suite,
+        program: str,
+        lent: Sequence[str] = (),
+        judge: Callable[[int, str], bool] | None = None,
+        stop_at_raise: bool = True,
     ) -> Run:
-        """Run one program on a suite and return its `Run`. Raises WorkerLost.
+        """Run one program on a suite and return its `Run`.
 
-        sources         what is run before the program, and the program
+        lent            sources that are run before the program
         judge           called as `judge(test, text)` with each result as it arrives; False ends the program
         stop_at_raise   whether to end the program at its first test that raises
         """
-        key, content = suite.packed
+        key, content, allowances = suite.packed
         if key not in self.suites:
-            self._teach(suite, key, content)
-        self.suites[key] = self.suites.pop(key)
-        head = {"suite": key, "stop_at_raise": stop_at_raise}
+            if len(self.suites) == KEPT_SUITES:
+                self._request(b"s", pickle.dumps((self.suites.pop(0), None), 4))
+            self._request(b"s", content)
+            self.suites.append(key)
         transcript = Transcript(len(suite.inputs), judge)
-        return self._follow(transcript, "run", head, pickle.dumps(list(sources), 4), suite.total_cpu_s)
+        body = key, stop_at_raise, list(lent), program
+        return self._followed(transcript, body, allowances, suite.output_bytes)
 
-    def _teach(self, suite: Suite, key: str, content: bytes) -> None:
-        """Send a suite, which the worker keeps. Raises HarnessError if its inputs do not load in the sandbox."""
-        self.send("suite", 0, key, content)
-        kind, payload = self.frame(time.monotonic() + START_S)
-        if kind != b"+":
-            reason = payload.decode("utf-8", "replace")[:200]
-            raise HarnessError(f"suite {suite.key}: its inputs do not load inside the sandbox ({reason})")
-        self.suites[key] = None
-        while len(self.suites) > bounds.KEPT_SUITES:
-            del self.suites[next(iter(self.suites))]
+    def normalise(self, programs: Sequence[str], output_bytes: int) -> Run:
+        """Parse many programs in one process; the results of the `Run` returned are their normal forms."""
+        total = PARSE_CPU_S * len(programs)
+        limits = {"memory_bytes": PARSE_MEMORY_BYTES, "total_cpu_s": total, "parse_cpu_s": PARSE_CPU_S}
+        body = limits, list(programs)
+        return self._followed(Transcript(len(programs), None), body, [PARSE_CPU_S], output_bytes)
 
-    def normalise(self, sources: Sequence[str], cpu_s: float, memory_bytes: int, output_bytes: int) -> Run:
-        """Parse many programs in one process; the results of the `Run` returned are their normal forms.
+    def _followed(self, transcript: Transcript, body: Any, allowances: Sequence[float], output_bytes: int) -> Run:
+        """Have a process started, follow it to its end, and return its run.
 
-        The limits (`cpu_s`: CPU seconds) are for all programs together.
+        body         see `inside.Server.fork`
+        allowances   CPU seconds that it may use before each line after the first; the last holds for all further ones
         """
-        limits = {"memory_bytes": memory_bytes, "total_cpu_s": cpu_s, "pipe_bytes": output_bytes}
-        transcript = Transcript(len(sources), None)
-        return self._follow(transcript, "normalise", limits, pickle.dumps(list(sources), 4), cpu_s)
+        reading, writing = os.pipe()
+        try:
+            try:
+                self._request(b"r", pickle.dumps(body, 4), writing)
+            finally:
+                os.close(writing)
+            reason = self._watch(transcript, reading, allowances, output_bytes + LINE_BYTES * (transcript.tests + 2))
+        finally:
+            os.close(reading)
+        self._request(b"k" if reason else b"e")
+        cpu_s, status, is_killed = struct.unpack("<di?", self._answer(13))
+        return transcript.run(reason or ("closed" if is_killed else ""), status, cpu_s)
 
-    def _follow(self, transcript: Transcript, kind: str, head: Any, body: bytes, cpu_s: float) -> Run:
-        """Send a request and read the lines of its process until it has ended; return the run."""
-        self.serial += 1
-        self.send(kind, self.serial, head, body)
-        end = time.monotonic() + bounds.IDLE_S + bounds.WALL_PER_CPU * cpu_s + SPARE_S
-        sent_stop = False
+    def _watch(self, transcript: Transcript, pipe: int, allowances: Sequence[float], left: int) -> str:
+        """Read what a program writes until it has closed the pipe or ended; return "", or why it must be ended before.
+
+        The pipe of one that has ended is open where this process was forked meanwhile.
+
+        left   bytes that it may write
+        """
+        os.set_blocking(pipe, False)
+        poll = select.poll()
+        poll.register(pipe, 0)  # hanging up only, so that lines gather
+        deadline, lines, cpu_bound, has_ended = time.monotonic() + IDLE_S, 0, SPARE_CPU_S, False
         while True:
-            kind_of_frame, payload = self.frame(end)
-            if kind_of_frame == b"e":
-                return transcript.run(*json.loads(payload))
-            if kind_of_frame != b"d":
-                raise WorkerLost("it sent an unknown frame")
-            started = time.monotonic()
-            transcript.read(payload)
-            end += time.monotonic() - started  # the judge's time does not count for the worker
-            if transcript.over and not sent_stop:
-                sent_stop = True
-                self.send("stop", self.serial)
+            poll.poll(TICK_S * 1000)
+            started, before, part = time.monotonic(), left, b"+"
+            while part and transcript.final is None:
+                try:
+                    part = os.read(pipe, 1 << 16)
+                except BlockingIOError:
+                    break
+                left -= len(part)
+                if left < 0:
+                    return "output"
+                transcript.read(part)
+            if transcript.final is not None:
+                return "stopped"
+            if not part or has_ended:
+                return ""
+            if before - left > MANY:
+                poll.modify(pipe, select.POLLIN)
+            deadline += time.monotonic() - started  # the judge's time does not count for the program
+            self._request(b"l")
+            cpu_s, threads, has_ended = struct.unpack("<di?", self._answer(13))
+            if threads > THREADS:
+                return "threads"
+            if transcript.lines > lines:
+                lines = transcript.lines
+                cpu_bound = cpu_s + allowances[min(lines, len(allowances)) - 1] + SPARE_CPU_S
+            if cpu_s > cpu_bound:
+                return "timeout"
+            if time.monotonic() > deadline + WALL_PER_CPU * cpu_s:
+                return "stalled"
 
+    # The socket
 
-def _ready(descriptor: int, event: int, end: float) -> bool:
-    """Whether a descriptor can be read or written, or has hung up, before the deadline.
+    def _request(self, kind: bytes, body: bytes = b"", *descriptors: int) -> None:
+        self._send(struct.pack("<cI", kind, len(body)), *descriptors)
+        self._send(body)
 
-    It uses poll, since select allows no descriptors above 1,024.
-    """
-    poll = select.poll()
-    poll.register(descriptor, event)
-    return bool(poll.poll(max(0.0, end - time.monotonic()) * 1000))
+    def _send(self, data: bytes, *descriptors: int) -> None:
+        try:
+            if descriptors:
+                socket.send_fds(self._socket, [data], descriptors)
+            else:
+                self._socket.sendall(data)
+        except OSError as problem:
+            raise self._lost(problem) from None
+
+    def _answer(self, length: int) -> bytes:
+        try:
+            answer = self._socket.recv(length)  # it is sent in one piece
+        except OSError as problem:
+            raise self._lost(problem) from None
+        if len(answer) < length:
+            raise self._lost()
+        return answer
+
+    def _lost(self, problem: OSError | None = None) -> WorkerLost:
+        """Return the error that says why: silence, or the last line that the worker wrote on standard error."""
+        if isinstance(problem, TimeoutError):
+            return WorkerLost("it did not answer in time")
+        lines = (self._errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
+        return WorkerLost(lines[-1][:LAST_WORDS] if lines else str(problem or "it ended"))
 
 
 def _forget_all() -> None:

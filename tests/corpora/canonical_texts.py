@@ -20,7 +20,7 @@ TEXTS = [
     (frozenset(), "<>"),
     ({"b": 1, "a": [2]}, '{s"a":[i2],s"b":i1}'),
     (Fraction(-3, 16), "q-3/10"),
-    (Decimal("1.50"), 'd"1.50"'),
+    (Decimal("1.50"), "q3/2"),
     (re.match("a", "a"), "M"),
     (object(), "X"),
     ((lambda: 0, range(3)), "(X,X)"),
@@ -34,7 +34,7 @@ TEXTS = [
 
 # Unlike everything, and unlike themselves
 UNEQUAL = [float("nan"), re.match("", ""), object(), [float("nan")], complex("nan"), complex(1, float("nan"))]
-UNEQUAL += [Decimal("nan")]
+UNEQUAL += [Decimal("nan"), Decimal("1e1000")]
 
 EQUAL = [
     (complex(-0.0, 2), complex(0.0, 2)),
@@ -43,7 +43,6 @@ EQUAL = [
     (Decimal("-1.25e2"), -125),
     (Decimal("-Infinity"), -float("inf")),
     (Decimal("1e400"), 10**400),
-    (Decimal("1e1000"), Decimal("10e999")),
     (Fraction(1, 2), 0.5),
     (Fraction(1, 10), Decimal("1e-1")),
     (2.0**70, 2**70),
@@ -77,7 +76,7 @@ DIFFERENT = [
 BROKEN = [
     *("", "[", "]", "[i1", "[i1,]", "[,i1]", "(i1]", "{i1}", "{i1:}", "{i1:i2,}", "{i1,i2}", "<i1:i2>", "[i1][i2]"),
     *("nbytes:i3b9aca00;", "nint64:f0.5;", "nfloat64:i1;", "nobject:i1;", "nstr:i1;", "nint64:i" + "f" * 17 + ";"),
-    *("i", "iz", "i1 ", " i1", "i1i1", "f", "f1e", "f1..2", "f1_0", "c1.0", "c1;", "b0;", "b00", "q1", "q1/", 'd"x"'),
+    *("i", "iz", "i1 ", " i1", "i1i1", "f", "f1e", "f1..2", "f1_0", "c1.0", "c1;", "b0;", "b00", "q1", "q1/", "q1/x"),
     *('s"', r's"\x"', 's"a\nb"', "nint64:i5", "nint64:s;", "E", "EValueError", "h00", "Y", "\0", "\u0661", "i\u0661"),
     *("[" * 10**6, "[" * 200 + "]" * 200, "[" * 101 + "i1" + "]" * 101),
 ]  # fmt: skip

@@ -157,14 +157,14 @@ WRITTEN = [
     (b"+\n" + b"9" * 5000 + b" i1\n", "killed"),
     (b"+\n", "killed"),
 ]
-# How a process without a final line ended, and what its run says
+# Why a process without a final line was ended and its wait status, and what its run says
 WITHOUT_FINAL = {
-    ("exit", 3): ("killed", "exited with 3"),
-    ("signal", 27): ("timeout", "SIGPROF"),
-    ("signal", 24): ("timeout", "SIGXCPU"),
-    ("signal", 14): ("stalled", "SIGALRM"),
-    ("signal", 9): ("killed", "SIGKILL"),
-    ("signal", 200): ("killed", "200"),
+    ("", 3 << 8): ("killed", "exited with 3"),
+    ("", 27): ("timeout", "SIGPROF"),
+    ("", 24): ("timeout", "SIGXCPU"),
+    ("", 14): ("stalled", "SIGALRM"),
+    ("", 9): ("killed", "SIGKILL"),
+    ("", 100): ("killed", "100"),
     ("stalled", 0): ("stalled", ""),
     ("output", 0): ("output", ""),
     ("timeout", 0): ("timeout", "its timers disarmed"),

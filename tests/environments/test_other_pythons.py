@@ -48,7 +48,7 @@ def test_the_trusted_side_runs_on_another_python(python, tmp_path):
     script = """
         from harness_tasks.sandbox import Sandbox, Suite, digest, encode, loose
         with Sandbox(2, unsafe_exec=True) as sandbox:
-            suite = Suite("squares", "square", [[3], [4]], [1.0, 1.0], digest=[False, True])
+            suite = Suite("square", [[3], [4]], [1.0, 1.0], digest=[False, True])
             run, bad = sandbox.run_all(suite, ["def square(x): return x * x", "def square(x):\\n while True: pass"])
             assert run.results == [encode(9), digest(16)] and bad.status == "timeout", (run, bad)
             assert loose("[T,f2.0]") == "[i1,i2]"

@@ -89,7 +89,7 @@ def test_hostile_programs_have_a_bounded_behaviour_the_same_one_again_and_change
     honest = "def solve(x): return x + 1"
     with hostile.surroundings() as around, Sandbox(1, unsafe_exec=True) as sandbox:
         programs = [Program(text) for attack in attacks for text in (around.program(attack), honest)]
-        first, again = (behaviour.behaviours(sandbox, "", "solve", hostile.INPUTS, programs) for _ in range(2))
+        first, again = (behaviour.behaviours(sandbox, "solve", hostile.INPUTS, programs) for _ in range(2))
         assert around.damage() == []
     assert len({each.digest for each in first[1::2]}) == 1
     assert {each.fault for each in first + again} == {""}

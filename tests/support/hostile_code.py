@@ -32,7 +32,7 @@ INPUTS = [[3], [5], [8]]
 EXPECTED = [encode(x * FACTOR + SUMMAND) for (x,) in INPUTS]
 HONEST = f"def solve(x): return x * {FACTOR} + {SUMMAND}"
 MOST_CPU_S = 10.0  # of one attack: the suite's second, the two in which it is defined, and a wide margin
-SUITE = Suite("attacks", "solve", INPUTS, [0.2] * 3, memory_bytes=256 << 20, output_bytes=1 << 20, total_cpu_s=1.0)
+SUITE = Suite("solve", INPUTS, [0.2] * 3, memory_bytes=256 << 20, output_bytes=1 << 20, total_cpu_s=1.0)
 
 # What a program can see of the process it starts in: must be the same for every program.
 FINGERPRINT = """

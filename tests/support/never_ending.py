@@ -32,7 +32,7 @@ class Lingering(Task):
         from harness_tasks.sandbox import Suite, shared_sandbox
 
         ALGEBRA.outcomes([[["equal", "x+x", "2*x"]]], 20.0)
-        suite = Suite("squares", "square", [[3]], [60.0])
+        suite = Suite("square", [[3]], [60.0])
         programs = ["def square(x): return x * x", "def square(x):\n    while True: pass"]
         if problem.id == "0":
             shared_sandbox(unsafe_exec=True).run_all(suite, programs[:1])

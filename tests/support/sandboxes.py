@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import pytest
 
 SQUARE = "def square(x): return x * x"
-SQUARES = Suite("squares", "square", [[3], [4]], [1.0, 1.0])
+SQUARES = Suite("square", [[3], [4]], [1.0, 1.0])
 NINE_SIXTEEN = ["i9", "i10"]
 
 
 def results(sandbox: Sandbox, program: str, *inputs: Any, **bounds: Any) -> Run:
     """The run of a program whose `solve` is called on inputs of one argument each."""
     bounds = {"cpu_limits_s": [2.0] * len(inputs), **bounds}
-    return sandbox.run_all(Suite("test", "solve", [[value] for value in inputs], **bounds), [program])[0]
+    return sandbox.run_all(Suite("solve", [[value] for value in inputs], **bounds), [program])[0]
 
 
 def change_source(monkeypatch: pytest.MonkeyPatch, module: str, *changes: tuple[str, str]) -> None:
@@ -35,14 +35,6 @@ def change_source(monkeypatch: pytest.MonkeyPatch, module: str, *changes: tuple[
     tiers._problem.cache_clear()
 
 
-def change_bounds(monkeypatch: pytest.MonkeyPatch, **values: float) -> None:
-    """Let workers started from now on have other limits (`bounds.py`)."""
-    last = "THREADS = 256"
-    change_source(
-        monkeypatch, "bounds", (last, "\n".join([last, *(f"{name} = {value}" for name, value in values.items())]))
-    )
-
-
 def workers_and_squares() -> tuple[int, list[str]]:
     """How many workers the shared sandbox of this process has, and what it returns; runs in child processes too."""
     shared = shared_sandbox(unsafe_exec=True)
@@ -51,8 +43,7 @@ def workers_and_squares() -> tuple[int, list[str]]:
 
 def worker_processes(sandbox: Sandbox) -> list[int]:
     """The processes of a sandbox's workers and of the programs in them, each after the one that started it."""
-    running = [*sandbox._busy, *(worker for idle in sandbox._idle.values() for worker in idle)]
-    return [pid for worker in running for pid in (worker._process.pid, *descendants(worker._process.pid))]
+    return [pid for worker in list(sandbox._users) for pid in (worker._process.pid, *descendants(worker._process.pid))]
 
 
 def programs_cpu_s(sandbox: Sandbox) -> float:

@@ -53,7 +53,7 @@ def test_an_edit_of_a_built_in_selector_changes_the_keys_of_those_that_import_it
 
 def test_code_that_is_sent_into_the_sandbox_counts():
     task = load_registry().find("task", "mbppplus").load()
-    assert {"inside.py", "child.py"} <= {file.name for file in code_files(task.__module__)}
+    assert {"inside.py", "confinement.py"} <= {file.name for file in code_files(task.__module__)}
 
 
 def test_imports_in_functions_in_a_circle_and_in_try_are_followed_within_the_top_package(written):

@@ -4,13 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from corpora.sum_even import HOSTILE, WRONG
-from support.evalplus_problems import ROW, SOLUTION, block, passes, verdicts_here, written
+from support.evalplus_problems import ROW, SOLUTION, block, verdicts_here, written
 
-from harness_tasks.data.ground_truth import GroundTruth
 from harness_tasks.evalplus_tasks import MbppPlus
 from harness_tasks.programs import program_grading
 from harness_tasks.programs.evalplus_oracle import Oracle
-from harness_tasks.programs.program_grading import Bench, Exercise
+from harness_tasks.programs.program_grading import Bench, Exercise, GroundTruth
 from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Run
 
@@ -66,7 +65,7 @@ class Scripted:
 
 def bench():
     exercise = Exercise("mbpp", "same", "", {"base": [[1], [2]]}, 0)
-    return Bench("key", exercise, GroundTruth(["i1", "i2"], [0.1, 0.1], 1 << 30))
+    return Bench(exercise, GroundTruth(["i1", "i2"], [0.1, 0.1], 1 << 30))
 
 
 def test_what_was_not_judged_is_never_correct():
@@ -86,15 +85,15 @@ def test_a_program_whose_worker_was_lost_is_judged_anew():
 def test_limits_are_evalplus_in_cpu_seconds():
     exercise = Exercise("mbpp", "same", "", {"base": [[1], [2]], "plus": [[3]] * 100}, 0)
     truth = GroundTruth(["i1", "i2"] + ["i3"] * 100, [0.1, 20.0] + [0.5] * 100, 1 << 31)
-    suite = Bench("key", exercise, truth)._suite
+    suite = Bench(exercise, truth)._suite
     assert list(suite.cpu_limits_s) == [1.0, 80.0] + [2.0] * 100
     assert suite.total_cpu_s == (60 + 2) + (60 + 2)
     assert (suite.memory_bytes, suite.output_bytes) == (1 << 31, 4 << 20)
     short = Exercise("mbpp", "same", "", {"base": [[1]]}, 0)
-    assert Bench("key", short, GroundTruth(["i1"], [0.1], 1 << 30))._suite.total_cpu_s == 1 + 2
-    long = Bench("key", short, GroundTruth(["i" + "1" * (3 << 20)], [0.1], 1 << 30))
-    assert long._suite.output_bytes == 2 * long.characters == 2 * ((3 << 20) + 1)
-    digested = Bench("key", short, GroundTruth(["h1"], [0.1], 1 << 30))._suite
+    assert Bench(short, GroundTruth(["i1"], [0.1], 1 << 30))._suite.total_cpu_s == 1 + 2
+    long = Bench(short, GroundTruth(["i" + "1" * (3 << 20)], [0.1], 1 << 30))
+    assert long._suite.output_bytes == 2 * ((3 << 20) + 1)
+    digested = Bench(short, GroundTruth(["h1"], [0.1], 1 << 30))._suite
     assert (digested.cpu_limits_s, digested.total_cpu_s, digested.digest) == ([61.0], 180 + 1 + 2, [True])
 
 
@@ -104,16 +103,6 @@ def test_limits_are_evalplus_in_cpu_seconds():
 @pytest.fixture
 def no_benches():
     program_grading._benches.clear()
-
-
-def test_benches_that_are_not_used_make_room(monkeypatch, no_benches):
-    monkeypatch.setattr(program_grading, "KEPT_CHARACTERS", 25)
-    for word in ("a" * 8, "b" * 8, "a" * 8, "c" * 8):
-        passes(Exercise("mbpp", "same", "def same(x): return x", {"base": [[word]], "plus": []}, 0), [])
-    expected = [bench._tests[0][2]._expected for bench in program_grading._benches.values()]
-    assert expected == [['s"aaaaaaaa"'], ['s"cccccccc"']]  # the most recently used
-    passes(Exercise("mbpp", "same", "def same(x): return x", {"base": [["d" * 80]], "plus": []}, 0), [])
-    assert [bench.characters for bench in program_grading._benches.values()] == [83]
 
 
 def test_verdicts_are_the_same_from_threads_and_ground_truth_is_made_once(mbpp, problem, monkeypatch, no_benches):

@@ -10,7 +10,7 @@ from harness_tasks.sandbox import Suite, digest, encode, tiers
 
 
 def test_a_run_says_how_it_ended(sandbox):
-    suite = Suite("squares", "square", [[3], [4]], [0.2, 0.2])
+    suite = Suite("square", [[3], [4]], [0.2, 0.2])
     runs = sandbox.run_all(suite, [program for program, *_ in ENDINGS])
     assert [(run.status, run.detail) for run in runs] == [(status, detail) for _, status, detail in ENDINGS]
     assert runs[0].results == NINE_SIXTEEN
@@ -63,7 +63,7 @@ def test_a_result_is_gone_before_the_next_test(sandbox):
 
 def test_inputs_are_fresh_for_every_test_and_program(sandbox):
     shared = [1]
-    suite = Suite("shared", "solve", [[shared], [shared]], [1.0, 1.0])
+    suite = Suite("solve", [[shared], [shared]], [1.0, 1.0])
     runs = sandbox.run_all(suite, ["def solve(x):\n    x.append(2)\n    return x"] * 3)
     assert [run.results for run in runs] == [["[i1,i2]", "[i1,i2]"]] * 3
 
@@ -79,7 +79,7 @@ def test_a_program_has_nothing_of_ours(each_tier):
 
 def test_the_same_program_gives_the_same_results(sandbox):
     program = "import random\ndef solve(x): return [random.random(), hash('x'), list({'a', 'b', 'c', 'd'})]"
-    runs = sandbox.run_all(Suite("chance", "solve", [[1]], [1.0]), [program] * 4)
+    runs = sandbox.run_all(Suite("solve", [[1]], [1.0]), [program] * 4)
     assert len({run.results[0] for run in runs}) == 1
 
 

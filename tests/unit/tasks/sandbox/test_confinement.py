@@ -1,9 +1,93 @@
-"""What a process may still do after it gave up its privileges."""
+"""What a confined process may still do; and the seccomp filter, in an interpreter of classic BPF."""
 
 import os
+import re
+import struct
+from pathlib import Path
 
 import pytest
+from corpora.system_calls import CONDITIONAL, DANGEROUS, TIMER
 from support.processes import printed_by
+
+from harness_tasks.sandbox import confinement
+from harness_tasks.sandbox.confinement import ALLOW, ARCHITECTURES, ENOSYS, EPERM, KILL, NUMBERS
+
+MACHINES = {"x86_64": 0, "aarch64": 1}
+
+
+def verdict(program, machine, number, *arguments, architecture=None):
+    """What a seccomp filter says, as the kernel runs it."""
+    arguments = [value & 0xFFFFFFFFFFFFFFFF for value in (*arguments, *[0] * 6)][:6]
+    data = struct.pack("<iIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *arguments)
+    accumulator, position = 0, 0
+    while True:
+        code, yes, no, constant = program[position]
+        position += 1
+        if code == 0x20:
+            accumulator = struct.unpack_from("<I", data, constant)[0]
+        elif code == 0x06:
+            return constant
+        else:
+            holds = {0x15: accumulator == constant, 0x35: accumulator >= constant, 0x45: accumulator & constant}[code]
+            position += yes if holds else no
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_filter_allows_what_is_on_its_list_and_nothing_else(machine):
+    program = confinement.seccomp_filter(machine, TIMER)
+    column = MACHINES[machine]
+    conditional = (*confinement.CONDITIONS, "setitimer")
+    free = {both[column] for name, both in NUMBERS.items() if name not in conditional}
+    named = {both[column] for both in NUMBERS.values()}
+    for number in range(600):
+        answer = verdict(program, machine, number)
+        assert (answer == ALLOW) >= (number in free), number
+        if number not in named:
+            assert answer == (ENOSYS if number >= 424 else EPERM), number
+    for name, numbers in DANGEROUS.items():
+        if numbers[column] is not None:
+            expected = ENOSYS if numbers[column] >= 424 else EPERM
+            assert verdict(program, machine, numbers[column], *[0xFFFF] * 6) == expected, name
+            assert verdict(program, machine, numbers[column]) == expected, name
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_some_calls_are_allowed_with_some_arguments_only(machine):
+    program = confinement.seccomp_filter(machine, TIMER)
+    faults = []
+    for name, arguments, allowed in CONDITIONAL:
+        answer = verdict(program, machine, NUMBERS[name][MACHINES[machine]], *arguments)
+        faults += [(name, arguments)] * (answer != (ALLOW if allowed else EPERM))
+    assert faults == []
+
+
+def test_foreign_architectures_are_killed_and_x32_refused():
+    for machine in MACHINES:
+        program = confinement.seccomp_filter(machine, TIMER)
+        for architecture in (0x40000003, 0x40000028, 0xC000003E, 0xC00000B7):  # i386, arm, x86_64, aarch64
+            answer = verdict(program, machine, 57 + 7, architecture=architecture)
+            assert (answer == KILL) == (architecture != ARCHITECTURES[machine])
+    program = confinement.seccomp_filter("x86_64", TIMER)
+    assert verdict(program, "x86_64", 0x40000000 + 1) == EPERM
+    with pytest.raises(KeyError):
+        confinement.seccomp_filter("vax", TIMER)
+
+
+@pytest.mark.parametrize(("machine", "header"), [("x86_64", "*/asm/unistd_64.h"), ("aarch64", "asm-generic/unistd.h")])
+def test_the_numbers_are_those_of_the_kernels_header(machine, header):
+    path = next(Path("/usr/include").glob(header), None)
+    if path is None:
+        pytest.skip(f"no kernel header /usr/include/{header} here")
+    text = path.read_text().replace("__NR3264_", "__NR_")
+    known = {name: int(number) for name, number in re.findall(r"#define __NR_(\w+)\s+(\d+)", text)}
+    if machine == "aarch64":
+        known["newfstatat"] = known["fstatat"]
+    numbers = {name: both[MACHINES[machine]] for name, both in {**NUMBERS, **DANGEROUS}.items()}
+    newer = max(known.values())
+    faults = {name: number for name, number in numbers.items() if number != known.get(name)}
+    assert {name: number for name, number in faults.items() if name in known or (number or 0) <= newer} == {}
+    assert len(faults) < len(numbers) / 4
+
 
 GIVE_UP = "from harness_tasks.sandbox.confinement import give_up_privileges; give_up_privileges(); "
 

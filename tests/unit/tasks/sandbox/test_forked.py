@@ -42,7 +42,11 @@ def attempt(code):
 
 
 def outcomes(checks, do=attempt, children=2, limit_s=0.2, bound_s=20.0):
-    return [outcome for outcome, _ in run_forked(do, checks, children, limit_s, bound_s)]
+    idle = []
+    made = [outcome for outcome, _ in run_forked(do, checks, children, limit_s, bound_s, idle)]
+    for child in idle:
+        child.end()
+    return made
 
 
 @FILTERED

@@ -4,9 +4,9 @@ import time
 
 import pytest
 from corpora.sandboxed_programs import DISARMS, DISARMS_AND_WAITS, SCRAPER
-from support.sandboxes import SQUARE, SQUARES, change_bounds, results
+from support.sandboxes import SQUARE, SQUARES, change_source, results
 
-from harness_tasks.sandbox import Sandbox, Suite, bounds, encode, worker
+from harness_tasks.sandbox import Sandbox, Suite, encode, worker
 
 
 def test_neither_source_nor_results_of_a_program_stay_in_memory_for_the_next(sandbox):
@@ -24,20 +24,21 @@ def test_neither_source_nor_results_of_a_program_stay_in_memory_for_the_next(san
 
 
 def test_more_suites_than_a_worker_remembers_all_work():
-    suites = [Suite("same key", "solve", [[n]], [1.0]) for n in range(bounds.KEPT_SUITES + 2)]
+    suites = [Suite("solve", [[n]], [1.0]) for n in range(worker.KEPT_SUITES + 2)]
     with Sandbox(1, unsafe_exec=True) as sandbox:
         sandbox.run_all(SQUARES, [SQUARE])
-        (before,) = sandbox._idle["plain"]
+        (before,) = sandbox._users
         for suite in suites + suites[::-1] + suites:
             assert sandbox.run_all(suite, ["def solve(x): return x"])[0].results == [encode(suite.inputs[0][0])]
-        assert sandbox._idle["plain"] == [before]
-        assert len(before.suites) == bounds.KEPT_SUITES
+        assert list(sandbox._users) == [before]
+        assert len(before.suites) == worker.KEPT_SUITES
 
 
 @pytest.mark.slow
-def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypatch, fresh_tiers):
+def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypatch):
     """Not by the limit on all tests, which is 30 CPU-seconds here and would say SIGXCPU."""
-    change_bounds(monkeypatch, ENCODE_CPU_S=0.1, SPARE_CPU_S=0.2)
+    monkeypatch.setattr(worker, "ENCODE_CPU_S", 0.1)
+    monkeypatch.setattr(worker, "SPARE_CPU_S", 0.2)
     program = "FORGED = 0\n" + DISARMS
     with Sandbox(1, unsafe_exec=True) as sandbox:
         run = results(sandbox, program, 0.01, 1, cpu_limits_s=[0.2, 0.2], total_cpu_s=30.0)
@@ -51,10 +52,12 @@ def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypat
 @pytest.fixture(scope="module")
 def hasty():
     """A sandbox that gives a program three seconds of wall time, and one test of it half of that."""
-    with Sandbox(1, unsafe_exec=True) as made:
-        with pytest.MonkeyPatch.context() as patch:
-            change_bounds(patch, IDLE_S=3.0, WALL_PER_CPU=1.0, TEST_WALL_PER_CPU=1.0, LEAST_TEST_WALL_S=1.5)
-            made.run_all(SQUARES, [SQUARE])  # its worker starts now, and stays
+    with Sandbox(1, unsafe_exec=True) as made, pytest.MonkeyPatch.context() as patch:
+        limits = "TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = "
+        change_source(patch, "inside", (f"{limits}20.0, 5.0", f"{limits}1.0, 1.5"))
+        patch.setattr(worker, "IDLE_S", 3.0)
+        patch.setattr(worker, "WALL_PER_CPU", 1.0)
+        made.run_all(SQUARES, [SQUARE])  # its worker starts now, and stays
         yield made
 
 
@@ -68,11 +71,9 @@ def test_a_program_that_waits_is_stalled_also_if_it_disarms_its_timers(hasty):
 
 @pytest.mark.slow
 def test_a_slow_judge_is_not_the_programs_fault(hasty, monkeypatch):
-    """It takes longer than one test may (1.5 s), than the run may (3 s), and than the worker may (3 s)."""
-    monkeypatch.setattr(bounds, "IDLE_S", 2.0)
-    monkeypatch.setattr(bounds, "WALL_PER_CPU", 0.0)
-    monkeypatch.setattr(worker, "SPARE_S", 1.0)
+    """It takes longer than one test may (1.5 s), than the run may (3 s), and than an answer may (1 s)."""
+    monkeypatch.setattr(worker, "ANSWERS_S", 1.0)
     waits_s = iter([3.5, 0, 0, 0])
-    suite = Suite("slow judge", "solve", [[n] for n in range(4)], [0.5] * 4)
+    suite = Suite("solve", [[n] for n in range(4)], [0.5] * 4)
     program = "def solve(x): return 'x' * (300_000 + 0 * sum(range(10**6)))"
     assert hasty.run_all(suite, [program], lambda *result: time.sleep(next(waits_s)) is None)[0].status == "ok"

@@ -4,14 +4,12 @@ import multiprocessing
 import os
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from support.processes import printed_by
-from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_bounds, programs_cpu_s, workers_and_squares
+from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, programs_cpu_s, workers_and_squares
 
-from harness import HarnessError
-from harness_tasks.sandbox import Malformed, Sandbox, Suite, shared_sandbox
+from harness_tasks.sandbox import Sandbox, Suite, shared_sandbox, worker
 from harness_tasks.sandbox.sandbox import _batches, imports_numpy
 
 
@@ -30,7 +28,7 @@ def test_the_judge_sees_results_as_they_come_and_stops_a_program_at_once():
         seen.append((program, test, text))
         return False
 
-    suite = Suite("slow", "solve", [[1], [2]], [10.0, 10.0])
+    suite = Suite("solve", [[1], [2]], [10.0, 10.0])
     with Sandbox(1, unsafe_exec=True) as sandbox:
         run = sandbox.run_all(suite, [slow], judge)[0]
         assert (run.status, run.detail, seen) == ("stopped", "by the judge", [(0, 0, "i1")])
@@ -55,8 +53,8 @@ def test_a_judge_that_fails_fails_the_call_and_spoils_nothing(sandbox):
     assert sandbox.run_all(SQUARES, [SQUARE] * 3)[2].results == NINE_SIXTEEN
 
 
-def test_a_program_that_kills_the_parser_costs_only_itself(monkeypatch, fresh_tiers):
-    change_bounds(monkeypatch, PARSE_CPU_S=0.4)
+def test_a_program_that_kills_the_parser_costs_only_itself(monkeypatch):
+    monkeypatch.setattr(worker, "PARSE_CPU_S", 0.4)
     heavy = "x = " + " + ".join(["[" + "1," * 20_000 + "]"] * 60)  # takes longer than its limit, or much memory
     with Sandbox(1, unsafe_exec=True) as sandbox:
         forms = sandbox.normalised(["x=1", "(" * 10**5, "x=2", "-" * 10**6 + "1", heavy, "x=3"])
@@ -79,30 +77,6 @@ def test_a_program_that_imports_numpy_is_recognised():
     assert [program for program in programs if imports_numpy(program)] == []
 
 
-def test_a_suite_that_makes_no_sense_is_refused():
-    suite = {"key": "odd", "entry_point": "f", "inputs": [[1], [2]], "cpu_limits_s": [1.0, 1.0]}
-    for change, message in (
-        ({"cpu_limits_s": [1.0]}, "suite odd: 2 inputs but 1 cpu_limits_s"),
-        ({"digest": [True]}, "2 inputs but 1 digest"),
-        ({"cpu_limits_s": [1.0, 0]}, "CPU limits must be > 0"),
-        ({"total_cpu_s": 0}, "CPU limits must be > 0"),
-        ({"memory_bytes": 0}, "memory_bytes must be > 0, got 0"),
-        ({"output_bytes": 0}, "output_bytes must be > 0, got 0"),
-    ):
-        with pytest.raises(HarnessError, match=message):
-            Suite(**{**suite, **change})
-    with pytest.raises(HarnessError, match="workers must be > 0, got 0"):
-        Sandbox(0, unsafe_exec=True)
-
-
-def test_inputs_that_cannot_travel_are_refused(sandbox):
-    with pytest.raises(HarnessError, match="plain Python data"):
-        sandbox.run_all(Suite("odd", "f", [[lambda: 0]], [1.0]), [SQUARE])
-    with pytest.raises(HarnessError, match="do not load inside"):
-        sandbox.run_all(Suite("odd", "f", [[Path()], [Malformed()]], [1.0, 1.0]), [SQUARE])
-    assert sandbox.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
-
-
 # Processes and threads
 
 
@@ -122,7 +96,7 @@ def test_a_forked_process_lets_go_of_its_parents_workers():
         import os
         from harness import HarnessError
         from harness_tasks.sandbox import Suite, shared_sandbox
-        suite = Suite("squares", "square", [[3]], [1.0])
+        suite = Suite("square", [[3]], [1.0])
         square = "def square(x): return x * x"
         shared = shared_sandbox(unsafe_exec=True)
         assert shared.run_all(suite, [square])[0].results == ["i9"]
@@ -152,7 +126,7 @@ def test_limits_hold_where_their_signals_were_blocked_or_ignored_by_the_harness(
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)
         with Sandbox(1, unsafe_exec=True) as sandbox:
-            suite = Suite("busy", "f", [[1]], [0.1])
+            suite = Suite("f", [[1]], [0.1])
             print(sandbox.run_all(suite, ["def f(x):\\n    while True: pass"])[0].detail)
     """
     assert printed_by(textwrap.dedent(script), timeout=120) == "SIGPROF"

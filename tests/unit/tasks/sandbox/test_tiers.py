@@ -10,8 +10,7 @@ from support.processes import run_to_end
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_source, results
 
 from harness import HarnessError
-from harness_tasks.sandbox import Run, Sandbox, canaries, find_tier, tiers
-from harness_tasks.sandbox.interpreters import inside
+from harness_tasks.sandbox import Run, Sandbox, find_tier, tiers
 
 
 def test_a_tier_that_is_asked_for_is_used_or_refused(monkeypatch, each_tier):
@@ -53,9 +52,9 @@ def test_programs_run_on_linux_only(monkeypatch, fresh_tiers):
 @pytest.mark.parametrize(
     ("tier", "old", "new", "harm"),
     [
-        ("landlock", 'if self.tier == "landlock":', 'if self.tier == "nothing":', "read a file outside"),
-        ("landlock", "confinement.install(self.filter)", "pass", "opened a socket"),
-        ("bwrap", "confinement.install(self.filter)", "pass", "opened a socket"),
+        ("landlock", 'settings["tier"] == "landlock"', 'settings["tier"] == "nothing"', "read a file outside"),
+        ("landlock", "self.filter.install()", "pass", "opened a socket"),
+        ("bwrap", "self.filter.install()", "pass", "opened a socket"),
         ("bwrap", 'limits["memory_bytes"]', "(1 << 40)", "took too much memory"),
     ],
 )
@@ -80,19 +79,19 @@ def test_under_bubblewrap_every_file_system_is_read_only():
 
 def test_each_canary_does_harm_where_nothing_holds_it(tmp_path):
     secret = tmp_path / "secret"
-    secret.write_text(canaries.SECRET)
+    secret.write_text(tiers.SECRET)
     canary = "{}\nimport sys\nprint(canary(sys.argv[1]), flush=True)"
     printed = {
         name: run_to_end([sys.executable, "-S", "-c", canary.format(code), secret], cwd=tmp_path).stdout
-        for name, code in canaries.HARM.items()
+        for name, code in tiers.HARM.items()
     }
     Path("/tmp/canary").unlink(missing_ok=True)
-    assert printed == dict.fromkeys(canaries.HARM, "True\n")
+    assert printed == dict.fromkeys(tiers.HARM, "True\n")
 
 
 def test_an_honest_program_that_goes_wrong_makes_a_tier_unfit():
     for outcome in (Run("ok", ["i1"]), Run("killed", detail="SIGSYS"), Run("ok")):
-        harm = canaries.harm_done(lambda suite, program, outcome=outcome: outcome)
+        harm = tiers.harm_done(lambda suite, program, outcome=outcome: outcome)
         assert harm == f"an honest test program ended as {outcome.status} {outcome.detail}".strip()
 
 
@@ -103,7 +102,7 @@ def test_what_cannot_be_confined_does_not_run(monkeypatch, fresh_tiers):
 
 
 def test_an_unknown_machine_is_not_confined_by_a_filter_for_another(monkeypatch, fresh_tiers):
-    change_source(monkeypatch, "confinement", ("machine = os.uname().machine\n", 'machine = "vax"\n'))
+    change_source(monkeypatch, "confinement", ("seccomp_filter(os.uname().machine,", 'seccomp_filter("vax",'))
     for tier in ("bwrap", "landlock"):
         with pytest.raises(HarnessError, match=r"no table of system calls|not installed|has no Landlock"):
             Sandbox(tier=tier)
@@ -116,7 +115,11 @@ def test_an_unknown_machine_is_not_confined_by_a_filter_for_another(monkeypatch,
 
 @pytest.mark.parametrize(
     ("script", "message"),
-    [(None, "does not run"), ("exit 1", "does not run"), ("echo '[[3, 9], \"\", [], [], null]'", "3.11 is the oldest")],
+    [
+        (None, "does not run"),
+        ("exit 1", "does not run"),
+        ("echo '[false, \"\", [], [], null]'", "is older than Python 3.11"),
+    ],
 )
 def test_an_interpreter_that_will_not_do_is_refused_in_one_line(monkeypatch, tmp_path, script, message):
     path = tmp_path / "python"
@@ -139,6 +142,10 @@ def test_without_numpy_programs_that_import_it_just_fail(monkeypatch, tmp_path):
         assert sandbox.run_all(SQUARES, ["import numpy\n" + SQUARE])[0].detail == "ModuleNotFoundError"
 
 
-def test_a_path_is_inside_a_folder_or_the_folder():
-    assert [inside(path, "/a/b") for path in ("/a/b", "/a/b/c", "/a/bc", "/a")] == [True, True, False, False]
-    assert inside("/a", "/")
+def test_of_library_folders_only_the_outermost_outside_the_systems_are_named(tmp_path):
+    (tmp_path / "lib" / "inner").mkdir(parents=True)
+    (tmp_path / "lib64").symlink_to("lib")
+    (tmp_path / "library").mkdir()
+    mapped = [str(tmp_path / "lib" / "inner" / "a.so"), str(tmp_path / "library" / "b.so"), "/usr/lib/c.so"]
+    folders = list(tiers._library_folders([str(tmp_path), str(tmp_path / "missing")], mapped))
+    assert folders == [str(tmp_path / "lib"), str(tmp_path / "library")]

@@ -1,4 +1,4 @@
-"""Workers that are lost or hang, and what is left of them; and `transcript.py`: what a program cannot claim."""
+"""Workers that are lost or hang, and what is left of them; and what a program cannot claim."""
 
 import os
 import re
@@ -14,8 +14,8 @@ from support.processes import alive, descendants, wait_until_ended
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, strike, worker_processes
 
 from harness import HarnessError
-from harness_tasks.sandbox import Sandbox, Suite, bounds, find_tier, worker
-from harness_tasks.sandbox.transcript import Transcript, WorkerLost
+from harness_tasks.sandbox import Sandbox, Suite, find_tier, worker
+from harness_tasks.sandbox.worker import Transcript, WorkerLost
 
 END_S = 60.0  # a loaded machine takes long to end processes
 # After the first result no pipe holds the second: a worker that the judge ends then has not delivered it.
@@ -42,7 +42,7 @@ def test_idle_workers_that_died_are_no_error():
     both = threading.Barrier(2)
     with Sandbox(2, unsafe_exec=True) as sandbox:
         sandbox.run_all(SQUARES, [SQUARE] * 2, lambda program, test, text: test > 0 or both.wait(END_S) >= 0)
-        assert len(sandbox._idle["plain"]) == 2
+        assert len(sandbox._users) == 2
         strike(sandbox, signal.SIGKILL)
         assert [run.results for run in sandbox.run_all(SQUARES, [SQUARE] * 5)] == [NINE_SIXTEEN] * 5
 
@@ -57,8 +57,7 @@ def test_a_worker_that_hangs_is_given_up(monkeypatch):
 
     with Sandbox(1, unsafe_exec=True) as sandbox:
         with monkeypatch.context() as hasty:
-            for module, name, value in ((worker, "SPARE_S", 1.0), (bounds, "IDLE_S", 1.0), (bounds, "WALL_PER_CPU", 0)):
-                hasty.setattr(module, name, value)
+            hasty.setattr(worker, "ANSWERS_S", 1.0)
             run = sandbox.run_all(SQUARES, [LONG], freeze)[0]
         assert (run.status, "in time" in run.detail) == ("error", True)
         assert sandbox.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
@@ -76,7 +75,7 @@ def test_a_program_dies_with_its_fork_server(each_tier):
         os.kill(family[-2], signal.SIGKILL)  # the fork server; the program is the last
         return True
 
-    suite = Suite("patient", "square", [[3], [4]], [60.0] * 2)  # 20 minutes of wall time each
+    suite = Suite("square", [[3], [4]], [60.0] * 2)  # 20 minutes of wall time each
     waits = "import time\ndef square(x):\n    time.sleep(600 * (x == 4))\n    return x * x"
     assert each_tier.run_all(suite, [waits], judge)[0].status == "stopped"
     wait_until_ended(family, END_S)
@@ -119,7 +118,7 @@ HARNESS = """
     from harness_tasks.sandbox import Sandbox, Suite
     sandbox = Sandbox(2, tier=sys.argv[1], unsafe_exec=True)
     busy = "def f(x):\\n    while x: pass\\n    return 1"
-    suite = Suite("busy", "f", [[0], [1]], [60.0, 60.0])
+    suite = Suite("f", [[0], [1]], [60.0, 60.0])
     def judge(program, test, text):
         os.write(1, b"running\\n")  # whole, also from two threads
         return True
@@ -150,7 +149,7 @@ def test_a_forked_process_does_not_keep_workers_alive():
         import os, signal
         from harness_tasks.sandbox import Sandbox, Suite
         sandbox = Sandbox(1, unsafe_exec=True)
-        sandbox.run_all(Suite("squares", "square", [[3]], [1.0]), ["def square(x): return x * x"])
+        sandbox.run_all(Suite("square", [[3]], [1.0]), ["def square(x): return x * x"])
         twin = os.fork()
         if twin:
             print(twin, flush=True)
@@ -170,29 +169,29 @@ def test_a_forked_process_does_not_keep_workers_alive():
 # What a worker sends
 
 
-WAITS = "\nwhile os.read(0, 1 << 20): pass"
-LEARNS = "import os, struct\nos.write(1, struct.pack('<cIcI', b'+', 0, b'+', 0))\n"  # it greets and takes a suite
+GREETS = "import os, socket, time\nserver = socket.socket(fileno=0)\nserver.recv(1 << 20)\nserver.send(b'+')\n"
 
 
 @pytest.mark.parametrize(
     ("script", "loss"),
     [
         ("raise OSError('no room')", "OSError: no room"),
-        ("import os, struct\nos.write(1, struct.pack('<cI', b'-', 0))" + WAITS, "it did not greet"),
-        (LEARNS + "os.write(1, struct.pack('<cI', b'd', (1 << 20) + 1))" + WAITS, "a frame is too long"),
-        (LEARNS + "os.write(1, struct.pack('<cI', b'x', 0))" + WAITS, "it sent an unknown frame"),
-        (LEARNS + "os.read(0, 1); os.write(2, b'first\\nlast words\\n')", "last words"),
+        ("import os\nos.write(0, b'-')\nwhile os.read(0, 1 << 20): pass", "it did not greet"),
+        (GREETS + "server.recv(5)\nserver.send(b'short')", "it ended|Broken pipe"),
+        (GREETS + "server.recv(5)\nos.write(2, b'first\\nlast words\\n')", "last words"),
+        (GREETS + "time.sleep(600)", "it did not answer in time"),
     ],
 )
-def test_a_worker_that_sends_what_is_no_frame_is_lost(monkeypatch, script, loss):
+def test_a_worker_that_does_not_answer_as_it_should_is_lost(monkeypatch, script, loss):
     def use():
-        child = worker.Worker(worker.Command([sys.executable], False, {}, {}))
+        child = worker.Worker([sys.executable], {}, {})
         try:
-            child.run(SQUARES, SQUARE, None, True)
+            child.run(SQUARES, SQUARE)
         finally:
             child.kill()
 
     monkeypatch.setattr(worker, "BOOTSTRAP", script)
+    monkeypatch.setattr(worker, "ANSWERS_S", 5.0)
     with pytest.raises(WorkerLost, match=loss):
         use()
 
@@ -215,7 +214,7 @@ def test_a_program_can_claim_nothing_that_it_should_not():
     faults = []
     for written, status in WRITTEN:
         for cut in range(len(written) if len(written) < 100 else 1):
-            run = transcript(written[:cut], written[cut:]).run("exit", 0, 0.0)
+            run = transcript(written[:cut], written[cut:]).run("", 0, 0.0)
             faults += [(written, cut, run)] * (run.status != status)
     assert faults == []
 
@@ -227,6 +226,27 @@ def test_a_run_without_a_final_line_says_how_its_process_ended():
 
 
 def test_a_process_that_was_never_confined_is_our_fault():
-    for written, reason in ((b"", "exit 1"), (b"1 i1\n=ok \n", "ok "), (b"+", "exit 1"), (b"-no room\n", "no room")):
+    for written, reason in ((b"", "256"), (b"1 i1\n=ok \n", " i1"), (b"+", "256"), (b"-no room\n", "no room")):
         with pytest.raises(WorkerLost, match=f"could not be set up: {reason}"):
-            transcript(written).run("exit", 1, 0.0)
+            transcript(written).run("", 256, 0.0)
+    with pytest.raises(WorkerLost):
+        transcript(b"-\n").run("", 256, 0.0)
+
+
+def test_a_program_that_ended_is_seen_where_a_forked_process_keeps_its_pipe_open(monkeypatch):
+    kept, pipe = [], os.pipe
+
+    def kept_open():
+        reading, writing = pipe()
+        kept.append(os.dup(writing))
+        return reading, writing
+
+    program = "import os\ndef square(x): return x if x == 3 else os._exit(7)"
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        sandbox.run_all(SQUARES, [SQUARE])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pipe", kept_open)
+            run = sandbox.run_all(SQUARES, [program])[0]
+    for writing in kept:
+        os.close(writing)
+    assert (run.results, run.status, run.detail) == (["i3"], "killed", "exited with 7")

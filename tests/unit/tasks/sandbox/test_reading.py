@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.canonical_values import ARRAYS, VALUES
 
 from harness_tasks.sandbox import Malformed, encode, loose, members, number, numbers, same
-from harness_tasks.sandbox.canonical_reader import text_of
+from harness_tasks.sandbox.reading import text_of
 
 
 @given(VALUES, VALUES)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness_tasks.data.evalplus_release import converted
 from harness_tasks.evalplus_tasks import MbppPlus
 from harness_tasks.programs import evalplus_oracle
-from harness_tasks.programs.mbpp_inputs import converted
 
 
 def test_arguments_get_the_types_that_json_cannot_hold():

@@ -11,7 +11,6 @@ from support.evalplus_problems import SOLUTION, block, passes
 
 from harness.system.files import user_cache
 from harness_tasks import evalplus_tasks
-from harness_tasks.data import ground_truth
 from harness_tasks.programs import program_grading
 from harness_tasks.programs.program_grading import Exercise
 
@@ -65,8 +64,8 @@ def test_where_nothing_can_be_written_nothing_is_kept(mbpp, problem, anew, tmp_p
 
 @pytest.mark.parametrize(("long", "too_long"), [(1000, 1 << 26), (1 << 20, 30_000)])
 def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long):
-    monkeypatch.setattr(ground_truth, "LONG", long)
-    monkeypatch.setattr(ground_truth, "TOO_LONG", too_long)
+    monkeypatch.setattr(program_grading, "LONG", long)
+    monkeypatch.setattr(program_grading, "TOO_LONG", too_long)
     solution = "def count(n, x): return [(i, 'x') for i in range(n)] if x else [i / 3 for i in range(n)]"
     inputs = [[3, 1], [3000, 0], [5, 0], [4000, 1], [2, 1]]
     exercise = Exercise("mbpp", "count", solution, {"base": inputs[:2], "plus": inputs[2:]}, 0)
@@ -81,7 +80,7 @@ def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long)
 
 
 def test_a_solution_that_needs_memory_leaves_others_more(monkeypatch):
-    monkeypatch.setattr(ground_truth, "FRUGAL", 64 << 20)  # what gigabytes cost in CPU time differs with the machine
+    monkeypatch.setattr(program_grading, "FRUGAL", 64 << 20)  # what gigabytes cost in CPU time differs with the machine
     solution = "def big(n): return len(bytearray(n))"
     frugal = Exercise("mbpp", "big", solution, {"base": [[20 << 20]], "plus": []}, 0)
     hungry = Exercise("mbpp", "big", solution, {"base": [[70 << 20]], "plus": []}, 0)
