@@ -12,21 +12,16 @@ and each is accepted with the probability (D² now) / (D² then), which gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import Pool, hookimpl
+from harness import Pool
 
+from .numerics.columns import vectors_of
 from .numerics.nearest_pick import NearestPick
-from .numerics.vectors import vectors_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .numerics.vectors import Float64s, Floats, Ints
+from .numerics.vectors import Float64s, Floats
 
 BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses remain
 
@@ -48,8 +43,8 @@ def reference_chances(h: Floats, picked: Sequence[int]) -> Float64s:
 def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
     """Return all n indices by D² sampling as in the paper, one by one.
 
-    `d2_order` must yield each order with the same probability as this function. It uses the rng in another way, so
-    orders for one seed differ.
+    `d2_order` must yield each order with the same probability. It uses the rng in another way, so orders for one seed
+    differ.
     """
     order: list[int] = []
     while len(order) < len(h):
@@ -60,9 +55,6 @@ def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
 @dataclass(frozen=True)
 class KMeansPP:
     """D² sampling (Arthur & Vassilvitskii 2007): random picks; the farther from earlier picks, the more probable."""
-
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
-    reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices, lazily."""
@@ -85,36 +77,20 @@ def d2_order(h: Floats, rng: np.random.Generator, picked: Sequence[int] = ()) ->
     nearest.take(picked or block)
     picks = len(picked) or 1
     while (weight := np.where(nearest.unpicked, nearest.distance, 0.0)).any():  # (n,)
-        block = _sample_block(nearest, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
+        size = min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4)
+        total = weight.cumsum()
+        proposed = np.searchsorted(total, rng.random(size) * total[-1], side="right")
+        limit = rng.random(size) * weight[proposed]  # a proposal is accepted if its D² now is above its limit
+        at = nearest.at(proposed)
+        too_near = nearest.near(at, at, limit)  # (size, size): whether D² of one to the other is at most its limit
+        one, other = np.nonzero(too_near)
+        too_near[one, other] = nearest.between(proposed[one], proposed[other]) <= limit[one]
+        accepted = np.ones(size, np.bool_)
+        for i in range(size):
+            if accepted[i]:
+                accepted[i + 1 :] &= ~too_near[i + 1 :, i]
+        block = proposed[accepted].tolist()
         yield from block
         nearest.take(block)
         picks += len(block)
     yield from rng.permutation(np.flatnonzero(nearest.unpicked)).tolist()
-
-
-def _sample_block(nearest: NearestPick, weight: Float64s, size: int, rng: np.random.Generator) -> list[int]:
-    """Return the accepted ones of `size` proposals, at least one."""
-    total = weight.cumsum()
-    proposed = np.searchsorted(total, rng.random(size) * total[-1], side="right")
-    limit = rng.random(size) * weight[proposed]  # a proposal is accepted if its D² now is above its limit
-    too_near = _too_near(nearest, proposed, limit)
-    accepted = np.ones(size, np.bool_)
-    for i in range(size):
-        if accepted[i]:
-            accepted[i + 1 :] &= ~too_near[i + 1 :, i]
-    picks: list[int] = proposed[accepted].tolist()
-    return picks
-
-
-def _too_near(nearest: NearestPick, rows: Ints, limit: Float64s) -> NDArray[np.bool_]:
-    """Return (m, m): whether the squared distance of row i to row j is at most the limit of row i."""
-    sieve = nearest.sieve_of(rows)
-    within = sieve.near(sieve, limit)
-    i, j = np.nonzero(within)
-    within[i, j] = nearest.between(rows[i], rows[j]) <= limit[i]
-    return within
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("kmeans-pp", "harness_selectors.kmeans_pp:KMeansPP")

@@ -21,20 +21,19 @@ This file is the reference form: there is no faster version. A test compares it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import HarnessError, Pool, hookimpl
+from harness import Pool
 
-from .numerics.vectors import Copies, vectors_of
+from .numerics.columns import check_parameters, vectors_of
+from .numerics.vectors import Copies, Float64s, Floats, Ints
 
 if TYPE_CHECKING:
     import torch
-
-    from .numerics.vectors import Float64s, Floats, Ints
 
 CLIP = 5.0
 PICKS_FOR_ONE_MORE = 16
@@ -52,8 +51,6 @@ class RandomNetworkDistillation:
     width  units of the networks' hidden and output layers
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
-    reads: ClassVar[tuple[str, ...]] = ()
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     batch: int = 64
@@ -62,12 +59,7 @@ class RandomNetworkDistillation:
     width: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("batch", "steps", "width"):
-            if getattr(self, name) < 1:
-                raise HarnessError(f"rnd: {name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.rate < np.inf:
-            allowed = "> 0 and finite" if self.rate > 0 else "> 0"
-            raise HarnessError(f"rnd: rate must be {allowed}, got {self.rate}")
+        check_parameters("rnd", self, batch=">= 1", steps=">= 1", width=">= 1", rate="> 0")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Yield all n indices, a batch at a time: the largest prediction errors, on which the predictor then trains.
@@ -76,12 +68,9 @@ class RandomNetworkDistillation:
         """
         h = vectors_of(pool, "rnd")  # (n, d)
         if not len(h):
-            return iter(())
+            return
         copies = Copies(h)
-        return self._order(whitened(h)[copies.first], copies, rng)
-
-    def _order(self, rows: Float64s, copies: Copies, rng: np.random.Generator) -> Iterator[int]:
-        distillation = _Distillation(rows, self.width, self.rate, rng)
+        distillation = _Distillation(whitened(h)[copies.first], self.width, self.rate, rng)
         picked: list[int] = []  # rows, not indices
         while len(remaining := np.flatnonzero(copies.head < len(copies.row))):
             size = min(self.batch, 1 + len(picked) // PICKS_FOR_ONE_MORE)
@@ -142,8 +131,3 @@ def whitened(h: Floats) -> Float64s:
     deviation = centred.std(axis=0)
     clipped: Float64s = np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
     return clipped
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("rnd", "harness_selectors.rnd:RandomNetworkDistillation")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from support.vector_pools import vector_pool
 
-from harness_selectors.kmeans import KMeans, reference_choice
+from harness_selectors.kmeans import KMeans, KMedoids, reference_choice, reference_swap_gain
 from harness_selectors.kmeans_pp import KMeansPP
-from harness_selectors.kmedoids import KMedoids, reference_swap_gain
 
 
 def chosen(h, k, seed=0):
