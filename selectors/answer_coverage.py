@@ -24,11 +24,11 @@ import numpy as np
 from harness import Pool
 
 from .facility_location import FacilityLocation
-from .numerics.columns import check_parameters
+from .numerics.columns import RanksAfter, check_parameters
 
 
 @dataclass(frozen=True)
-class AnswerCoverage:
+class AnswerCoverage(RanksAfter):
     """One response of each answer in turn, in the order in which the answers represent the pool (facility location).
 
     `power`: how much a common answer comes forward; 0 not at all.
@@ -40,10 +40,6 @@ class AnswerCoverage:
 
     def __post_init__(self) -> None:
         check_parameters("answer-coverage", self, power=">= 0")
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices. No randomness; for ties see `facility-location`."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`; each verified response counts as a turn of its answer."""

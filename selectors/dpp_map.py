@@ -34,7 +34,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, column_of, scores_of, standardised, vectors_of
+from .numerics.columns import RanksAfter, check_parameters, column_of, scores_of, standardised, vectors_of
 from .numerics.elliptical import Explained, determinant_order, elliptical_order
 from .numerics.similarity import Gaussian, unit_rows
 from .numerics.vectors import Copies, Float64s, Floats, farthest_from_mean
@@ -46,9 +46,6 @@ def reference_order(kernel: Float64s, ridge: float, picked: Sequence[int]) -> li
     """Return all n indices by Chen et al. 2018, Algorithm 1, on kernel + ridge I and to the last row: O(n³).
 
     kernel (n, n). `picked`: the first pick, or all earlier picks; they come first.
-
-    `elliptical` must return the same, except where gains are nearly equal: each of its picks has the largest residual
-    left by `reference_residuals`, within 1e-7 of it and 1e-11.
     """
     n = len(kernel)
     kernel = kernel + ridge * np.eye(n)
@@ -113,7 +110,7 @@ class DPPMap:
 
 
 @dataclass(frozen=True)
-class ScoreDPP:
+class ScoreDPP(RanksAfter):
     """Greedy DPP MAP with a score as quality (Kulesza & Taskar 2012): high scores, and unlike each other.
 
     `theta`: how much the score counts, standardised in the pool; 0 not at all. `by`: the score's name, or "logprob" or
@@ -130,10 +127,6 @@ class ScoreDPP:
     def needs(self) -> tuple[str, ...]:
         """The vectors, and the column with the score."""
         return ("embeddings", column_of(self.by))
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily, the highest score first. No randomness; for ties see `elliptical`."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`, by what each adds to the log-determinant of verified ones and picks."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, vectors_of
+from .numerics.columns import RanksAfter, check_parameters, vectors_of
 from .numerics.similarity import Gaussian, squared_distances, symmetric_matrix, unit_rows
 from .numerics.vectors import TIE, Copies, Float64s, Floats, Ints
 
@@ -101,7 +101,7 @@ def coverage_order(similarity: NDArray[np.float32], weight: Float64s, picked: Se
 
 
 @dataclass(frozen=True)
-class FacilityLocation:
+class FacilityLocation(RanksAfter):
     """Facility location (Mirzasoleiman et al. 2013): each pick makes the picks represent the whole pool best.
 
     `similarity`: "cosine", "rbf" (with `bandwidth`; none is the median distance) or "euclidean".
@@ -112,10 +112,6 @@ class FacilityLocation:
 
     def __post_init__(self) -> None:
         check_parameters("facility-location", self, bandwidth="> 0")
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily. No randomness; ties go to the most central response, then the lowest index."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Yield the indices not in `verified`; verified ones count as picks, and their copies come last."""

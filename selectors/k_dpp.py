@@ -48,10 +48,7 @@ Spectrum = tuple[Float64s, Float64s]  # eigenvalues (r,), eigenvectors (n, r); t
 
 
 def reference_law(kernel: Float64s, ridge: float, k: int) -> dict[tuple[int, ...], float]:
-    """Return P(S) of every set S of k ascending indices, by its determinant; kernel (n, n), for small n.
-
-    `KDPP.select` must return each set with this probability.
-    """
+    """Return P(S) of every set S of k ascending indices, by its determinant; kernel (n, n), for small n."""
     n = len(kernel)
     full = kernel + ridge * (np.trace(kernel) / n or 1.0) * np.eye(n)
     weight = {s: float(np.linalg.det(full[np.ix_(s, s)])) for s in combinations(range(n), k)}

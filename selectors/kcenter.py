@@ -29,9 +29,6 @@ def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
     """Return all n indices by farthest-first traversal as in Gonzalez (1985): n distances a pick, O(n² d) in all.
 
     h (n, d). `picked`: the first pick, or all earlier picks; they come first. Ties go to the lowest index.
-
-    `nearest_pick.greedy_order` with base 0 must return the same, except among equal distances: each of its picks has
-    the largest remaining distance by `reference_distances`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     distance = np.full(len(rows), np.inf)  # squared, to the nearest pick

@@ -33,7 +33,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import LIKELIHOODS, check_parameters, column_of, scores_of
+from .numerics.columns import LIKELIHOODS, RanksAfter, check_parameters, column_of, scores_of
 from .numerics.vectors import Float64s
 
 Unanswered = Literal["last", "cluster"]
@@ -59,7 +59,7 @@ def clustered(
 
 
 @dataclass(frozen=True)
-class AnswerRoundRobin:
+class AnswerRoundRobin(RanksAfter):
     """Answer round-robin (after Wang et al. 2023): one response of each final answer in turn, the commonest first.
 
     `order`: the order of the clusters, by "size" or "random". `unanswered`: responses without an answer come "last", or
@@ -75,10 +75,6 @@ class AnswerRoundRobin:
     def __post_init__(self) -> None:
         check_parameters("answer-round-robin", self)
 
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices; O(n) in all."""
-        return self.rank_after(pool, (), rng)
-
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`; each verified response counts as a turn of its answer."""
         clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
@@ -89,7 +85,7 @@ class AnswerRoundRobin:
 
 
 @dataclass(frozen=True)
-class Majority:
+class Majority(RanksAfter):
     """Majority vote (Wang et al. 2023): all responses with the commonest answer first, then those with the next.
 
     `weight`: the score whose sum is a cluster's vote; none counts responses. `by`: the score that orders a cluster,
@@ -111,10 +107,6 @@ class Majority:
     def needs(self) -> tuple[str, ...]:
         """The columns with the scores."""
         return tuple({column_of(name): None for name in (self.weight, self.by) if name is not None})
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices; O(n log n)."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`; votes are those of the whole pool, and a verified one had its turn."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, column_of, logprobs_of, scores_of, standardised, vectors_of
+from .numerics.columns import RanksAfter, check_parameters, column_of, logprobs_of, scores_of, standardised, vectors_of
 from .numerics.nearest_pick import greedy_order
 from .numerics.similarity import unit_rows
 from .numerics.vectors import Float64s, Floats
@@ -44,10 +44,7 @@ def reference_scores(cosine: Float64s, quality: Float64s, alpha: float, picked: 
 
 
 def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: Sequence[int] = ()) -> list[int]:
-    """Return all n indices, `picked` first, then always the largest score: all scores anew at every pick, O(n³).
-
-    MMR must return the same, except where scores are within 1e-9 of each other.
-    """
+    """Return all n indices, `picked` first, then always the largest score: all scores anew at every pick, O(n³)."""
     order = list(picked)
     while len(order) < len(quality):
         score = reference_scores(cosine, quality, alpha, order)
@@ -62,7 +59,7 @@ def _order(h: Floats, quality: Float64s, alpha: float, first: int, verified: Seq
 
 
 @dataclass(frozen=True)
-class MMR:
+class MMR(RanksAfter):
     """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, dissimilar to the earlier picks.
 
     `alpha` in [0, 1]: the weight of a response's quality, its rank in the pool (0 to 1) by log-probability. `quality`:
@@ -77,10 +74,6 @@ class MMR:
     def __post_init__(self) -> None:
         check_parameters("mmr", self, alpha="in [0, 1]")
 
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily. No randomness."""
-        return self.rank_after(pool, (), rng)
-
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`: likely ones in the whole pool, unlike verified ones and picks."""
         h = vectors_of(pool, "mmr")  # (n, d)
@@ -91,7 +84,7 @@ class MMR:
 
 
 @dataclass(frozen=True)
-class ScoreMMR:
+class ScoreMMR(RanksAfter):
     """Maximal marginal relevance (Carbonell & Goldstein 1998): high scores, dissimilar to the earlier picks.
 
     `lam` in [0, 1]: the weight of the score, standardised in the pool. `by`: the score's name, or "logprob" or
@@ -108,10 +101,6 @@ class ScoreMMR:
     def needs(self) -> tuple[str, ...]:
         """The vectors, and the column with the score."""
         return ("embeddings", column_of(self.by))
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily. No randomness."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`: of high scores in the whole pool, unlike verified ones and picks."""

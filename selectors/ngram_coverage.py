@@ -33,7 +33,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters
+from .numerics.columns import RanksAfter, check_parameters
 from .numerics.vectors import Float64s
 
 Unit = Literal["word", "character"]
@@ -49,8 +49,6 @@ def reference_order(
     """Return all n indices by the module's definition: all gains anew at every pick, ties to the lowest index.
 
     Indices `picked` before come first, except those without weight.
-
-    `NgramCoverage` must return exactly the same.
     """
 
     def in_text(units: list[str]) -> set[tuple[str, ...]]:
@@ -77,7 +75,7 @@ def reference_order(
 
 
 @dataclass(frozen=True)
-class NgramCoverage:
+class NgramCoverage(RanksAfter):
     """N-gram coverage (Lin & Bilmes 2011): each pick has the most n-grams that no earlier pick has.
 
     `ngrams`: n-grams of 1 to so many units count; `unit`: "word" or "character"; `weights`: "uniform" or "idf".
@@ -92,13 +90,6 @@ class NgramCoverage:
 
     def __post_init__(self) -> None:
         check_parameters("ngram-coverage", self, ngrams=">= 1")
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Yield all n indices; the texts are read before the first one. No randomness.
-
-        Memory O(units of all texts).
-        """
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Yield the indices not in `verified`; as picks do, verified ones cover their n-grams and can begin rounds."""

@@ -32,11 +32,11 @@ import numpy as np
 from harness import Outcome, Pool
 
 from .majority import Unanswered, clustered
-from .numerics.columns import check_parameters
+from .numerics.columns import RanksAfter, check_parameters
 
 
 @dataclass(frozen=True)
-class OutcomeUcb:
+class OutcomeUcb(RanksAfter):
     """Outcome UCB (Song et al. 2025): largest share of the pool's answers + c · bonus for an answer rarely picked.
 
     `bonus`: "historical" or "batch"; `c`: its weight; `value`: "share" or "none"; `unanswered`: "last" or "cluster".
@@ -52,10 +52,6 @@ class OutcomeUcb:
 
     def __post_init__(self) -> None:
         check_parameters("outcome-ucb", self, c=">= 0")
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Yield all n indices, lazily; O(answers) per pick."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Yield the indices that are not in `verified`, best first, as if the verified ones had been the first picks.

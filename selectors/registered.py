@@ -17,7 +17,7 @@ SELECTORS = {
     "k-dpp": "k_dpp:KDPP",
     "kcenter": "kcenter:KCenter",
     "kmeans": "kmeans:KMeans",
-    "kmeans-pp": "kmeans_pp:KMeansPP",
+    "kmeans-pp": "kmeans:KMeansPP",
     "kmedoids": "kmeans:KMedoids",
     "length": "score:Length",
     "logprob": "score:Logprob",

@@ -36,9 +36,6 @@ def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
     """Return all n indices by Algorithm 1, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
 
     h (n, d). `picked`: the first pick, all earlier picks, or none; they come first.
-
-    `elliptical_order` must return the same, except where bonuses are nearly equal: each of its picks has the largest
-    remaining bonus by `reference_bonuses`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     cov_inv = np.eye(h.shape[1]) / lam

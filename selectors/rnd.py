@@ -30,7 +30,7 @@ import numpy as np
 from harness import Pool
 
 from .numerics.columns import check_parameters, vectors_of
-from .numerics.vectors import Copies, Float64s, Floats, Ints
+from .numerics.vectors import Copies, Float64s, Ints
 
 if TYPE_CHECKING:
     import torch
@@ -69,8 +69,10 @@ class RandomNetworkDistillation:
         h = vectors_of(pool, "rnd")  # (n, d)
         if not len(h):
             return
-        copies = Copies(h)
-        distillation = _Distillation(whitened(h)[copies.first], self.width, self.rate, rng)
+        copies, centred = Copies(h), h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
+        deviation = centred.std(axis=0)  # 0 for a constant dimension
+        whitened = np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
+        distillation = _Distillation(whitened[copies.first], self.width, self.rate, rng)
         picked: list[int] = []  # rows, not indices
         while len(remaining := np.flatnonzero(copies.head < len(copies.row))):
             size = min(self.batch, 1 + len(picked) // PICKS_FOR_ONE_MORE)
@@ -89,45 +91,29 @@ class _Distillation:
     def __init__(self, rows: Float64s, width: int, rate: float, rng: np.random.Generator) -> None:
         import torch
 
+        def network() -> list[torch.Tensor]:  # random weights and biases of two layers, for signals of size 1
+            hidden = rng.normal(scale=np.sqrt(2 / rows.shape[1]), size=(rows.shape[1], width))
+            output = rng.normal(scale=np.sqrt(2 / width), size=(width, width))
+            return [torch.from_numpy(weights) for weights in (hidden, np.zeros(width), output, np.zeros(width))]
+
         self.x = torch.from_numpy(rows)  # (rows, d)
-        self.target = outputs(network(rng, rows.shape[1], width), self.x)  # (rows, width)
-        self.predictor = [weights.requires_grad_() for weights in network(rng, rows.shape[1], width)]
+        self.target = self._outputs(network(), self.x)  # (rows, width)
+        self.predictor = [weights.requires_grad_() for weights in network()]
         self.optimizer = torch.optim.Adam(self.predictor, rate)
+
+    def _outputs(self, layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        hidden, hidden_bias, output, output_bias = layers
+        return (x @ hidden + hidden_bias).relu() @ output + output_bias
+
+    def _squares(self, rows: Ints) -> torch.Tensor:
+        return (self._outputs(self.predictor, self.x[rows]) - self.target[rows]).square()
 
     def error(self, rows: Ints) -> Float64s:
         """Return the squared error of the predictor at these rows, (len(rows),)."""
-        import torch
-
-        with torch.no_grad():
-            error = (outputs(self.predictor, self.x[rows]) - self.target[rows]).square().sum(dim=1)
-        return np.asarray(error.numpy())
+        return np.asarray(self._squares(rows).detach().sum(dim=1).numpy())
 
     def step(self, rows: Ints) -> None:
         """Train the predictor on these rows, one step."""
-        loss = (outputs(self.predictor, self.x[rows]) - self.target[rows]).square().mean()
         self.optimizer.zero_grad()
-        loss.backward()
+        self._squares(rows).mean().backward()
         self.optimizer.step()
-
-
-def network(rng: np.random.Generator, d: int, width: int) -> list[torch.Tensor]:
-    """Return random weights and biases: d inputs, hidden and output layers of `width`; scaled for signals of size 1."""
-    import torch
-
-    hidden = rng.normal(scale=np.sqrt(2 / d), size=(d, width))
-    output = rng.normal(scale=np.sqrt(2 / width), size=(width, width))
-    return [torch.from_numpy(weights) for weights in (hidden, np.zeros(width), output, np.zeros(width))]
-
-
-def outputs(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return the outputs of the network (n, width) for the rows of x (n, d)."""
-    hidden, hidden_bias, output, output_bias = layers
-    return (x @ hidden + hidden_bias).relu() @ output + output_bias
-
-
-def whitened(h: Floats) -> Float64s:
-    """Return rows (n, d) float64 with mean 0 and deviation 1 in each dimension, clipped; a constant dimension is 0."""
-    centred = h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
-    deviation = centred.std(axis=0)
-    clipped: Float64s = np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
-    return clipped

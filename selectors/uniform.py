@@ -28,7 +28,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters
+from .numerics.columns import RanksAfter, check_parameters
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Dedup:
+class Dedup(RanksAfter):
     """Uniform selection without repeats: each text (or with `by=answer` each answer) once before any comes again."""
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -57,10 +57,6 @@ class Dedup:
     def reads(self) -> tuple[str, ...]:
         """Return the column that is compared."""
         return (f"{self.by}s",)
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Yield all n indices: the first appearances of texts (or answers), then repeats, both in `uniform`'s order."""
-        return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Yield the indices not in `verified`, ordered as by `rank`; copies of verified responses count as repeats."""

@@ -120,7 +120,7 @@ def blocks(active, monkeypatch):
     if active is None:
         return
     for name, value in (
-        ("kmeans_pp.BLOCK", active),
+        ("kmeans.BLOCK", active),
         ("k_dpp.BLOCK", active),
         ("facility_location.CHUNK", 7),
         ("numerics.nearest_pick.ACTIVE", active),

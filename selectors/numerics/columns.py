@@ -1,7 +1,8 @@
-"""Read the columns of a pool, and check a selector's parameters; what is missing or wrong is refused with one line."""
+"""What selectors share besides vectors: the columns of a pool, and parameters; what is wrong is refused in one line."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -11,6 +12,18 @@ from harness import HarnessError, Pool
 from .vectors import Float64s, Floats
 
 LIKELIHOODS = ("logprob", "mean-logprob")  # scores of every pool with log-probabilities: the sum, the mean per token
+
+
+class RanksAfter:
+    """A ranker whose whole order is that after no picks; `rank_after` says what it is, and what it costs."""
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """Return all n indices, lazily."""
+        return self.rank_after(pool, (), rng)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """Return the indices not in `verified`, best first."""
+        raise NotImplementedError
 
 
 def vectors_of(pool: Pool, selector: str) -> Floats:

@@ -9,7 +9,7 @@ from support.selector_pools import recorded
 from support.vector_pools import vector_pool
 
 from harness_selectors.kcenter import KCenter
-from harness_selectors.kmeans_pp import KMeansPP
+from harness_selectors.kmeans import KMeansPP
 from harness_selectors.mmr import MMR
 from harness_selectors.ngram_coverage import coverage_rounds, incidence
 from harness_selectors.numerics import nearest_pick, similarity
