@@ -15,37 +15,31 @@ location.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from harness import HarnessError, Pool, hookimpl
+import numpy as np
+
+from harness import Pool
 
 from .facility_location import FacilityLocation
-
-if TYPE_CHECKING:
-    import numpy as np
+from .numerics.columns import RanksAfter, check_parameters
 
 
 @dataclass(frozen=True)
-class AnswerCoverage:
+class AnswerCoverage(RanksAfter):
     """One response of each answer in turn, in the order in which the answers represent the pool (facility location).
 
     `power`: how much a common answer comes forward; 0 not at all.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
     reads: ClassVar[tuple[str, ...]] = ("answers",)
 
     power: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.power < float("inf"):
-            raise HarnessError(f"answer-coverage: power must be >= 0 and finite, got {self.power}")
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices. No randomness; for ties see `facility-location`."""
-        return self.rank_after(pool, (), rng)
+        check_parameters("answer-coverage", self, power=">= 0")
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`; each verified response counts as a turn of its answer."""
@@ -60,8 +54,3 @@ class AnswerCoverage:
         rounds = range(max(map(len, turns), default=0))
         order = [cluster[turn] for turn in rounds for cluster in turns if turn < len(cluster)]
         return (index for index in [*order, *last] if index not in done)
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("answer-coverage", "harness_selectors.answer_coverage:AnswerCoverage")

@@ -3,46 +3,49 @@
     pick the x with the largest log det(K_{S+x} + ridge I) - log det(K_S + ridge I)
 
 Chen, Zhang & Zhou, "Fast greedy MAP inference for determinantal point process to improve recommendation diversity"
-(NeurIPS 2018), arXiv:1709.05135, without quality. Kernels:
+(NeurIPS 2018), arXiv:1709.05135. Kernels:
 
     rbf         exp(-|x - y|² / (2 bandwidth²)); the bandwidth is the median distance unless given (see `similarity`)
     cosine      x·y / (|x| |y|); a zero vector is unlike all others
+    score-dpp   q(x) · cos(x, y) · q(y)        q(x) = exp(theta · score(x) / 2)
+
+`score-dpp` is quality times similarity, log-linear in the features of x, here the score alone: Kulesza & Taskar,
+"Determinantal Point Processes for Machine Learning" (2012), arXiv:1207.6083, sections 3.1 and 4.1.1. A pick adds theta
+· score(x) + log of what the picks leave of x in cos(x, x): a score that is one standard deviation higher is worth e
+times as much novelty (theta = 1). Scores are standardised in each problem's pool, an unknown one counts as the lowest
+known. q is divided by its largest value, relative to which is the ridge.
 
 There is no linear kernel: greedy MAP with I + H Hᵀ / lam *is* RepExp, pick for pick. The cosine kernel is RepExp on
-vectors of length 1, as lam goes to 0.
+vectors of length 1, as lam goes to 0; score-dpp's is on vectors of length q.
 
 We differ in the ridge, 1e-6. Chen et al. stop where K has no rank left (cosine: after d picks); K + ridge I orders all
 n. Up to the rank of K, the picks are theirs. After it each pick has the largest kernel bonus, which is RepExp's with
-lam = ridge, and copies of picks come last. We also differ in cost: `elliptical` for the cosine kernel,
-`kernel_cholesky` for rbf, which stores n²/4 float64 (82 MB for 6,400 responses).
+lam = ridge, and copies of picks come last. We also differ in cost, see `elliptical`; rbf stores n²/4 float64 (82 MB for
+6,400 responses).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from harness import HarnessError, Pool, hookimpl
+from harness import Pool
 
-from .numerics.elliptical import elliptical_order
-from .numerics.kernel_cholesky import log_determinant_order
-from .numerics.similarity import Gaussian, check_bandwidth, unit_rows
-from .numerics.vectors import Copies, farthest_from_mean, vectors_of
+from .numerics.columns import RanksAfter, check_parameters, column_of, scores_of, standardised, vectors_of
+from .numerics.elliptical import Explained, determinant_order, elliptical_order
+from .numerics.similarity import Gaussian, unit_rows
+from .numerics.vectors import Copies, Float64s, Floats, farthest_from_mean
 
-if TYPE_CHECKING:
-    from .numerics.vectors import Float64s, Floats
+RIDGE = 1e-6
 
 
 def reference_order(kernel: Float64s, ridge: float, picked: Sequence[int]) -> list[int]:
     """Return all n indices by Chen et al. 2018, Algorithm 1, on kernel + ridge I and to the last row: O(n³).
 
     kernel (n, n). `picked`: the first pick, or all earlier picks; they come first.
-
-    `kernel_cholesky` (rbf) and `elliptical` (cosine) must return the same, except where gains are nearly equal: each of
-    their picks has the largest residual left by `reference_residuals`, within 1e-7 of it and 1e-11.
     """
     n = len(kernel)
     kernel = kernel + ridge * np.eye(n)
@@ -77,45 +80,60 @@ class DPPMap:
     `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
-    reads: ClassVar[tuple[str, ...]] = ()
-
     kernel: Literal["rbf", "cosine"] = "rbf"
     bandwidth: float | None = None
-    ridge: float = 1e-6
+    ridge: float = RIDGE
     first: Literal["random", "max"] = "random"
 
     def __post_init__(self) -> None:
-        if self.kernel not in ("rbf", "cosine"):
-            raise HarnessError(f"dpp-map: kernel must be 'rbf' or 'cosine', got {self.kernel!r}")
-        if self.first not in ("random", "max"):
-            raise HarnessError(f"dpp-map: first must be 'random' or 'max', got {self.first!r}")
-        if not 1e-10 <= self.ridge < np.inf:
-            raise HarnessError(f"dpp-map: ridge must be >= 1e-10 and finite, got {self.ridge}")
-        check_bandwidth("dpp-map", self.bandwidth)
+        check_parameters("dpp-map", self, ridge=">= 1e-10", bandwidth="> 0")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily. Equal rows come by index; other ties as in `elliptical`, `kernel_cholesky`."""
+        """Return all n indices, lazily. Equal rows come by index; other ties as in `elliptical`."""
         h = vectors_of(pool, "dpp-map")  # (n, d)
-        n = len(h)
-        if n == 0:
+        if not len(h):
             return iter(())
-        first = int(rng.integers(n)) if self.first == "random" else farthest_from_mean(h)
-        return elliptical_order(unit_rows(h), self.ridge, first) if self.kernel == "cosine" else self._rbf(h, first)
+        first = int(rng.integers(len(h))) if self.first == "random" else farthest_from_mean(h)
+        return self._order(h, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`, by what each adds to the log-determinant of verified ones and picks."""
-        h = vectors_of(pool, "dpp-map")
+        return self._order(vectors_of(pool, "dpp-map"), None, verified)
+
+    def _order(self, h: Floats, first: int | None, picked: Sequence[int] = ()) -> Iterator[int]:
         if self.kernel == "cosine":
-            return elliptical_order(unit_rows(h), self.ridge, None, picked=verified)
-        return self._rbf(h, None, verified)
-
-    def _rbf(self, h: Floats, first: int | None, picked: Sequence[int] = ()) -> Iterator[int]:
-        copies = Copies(h)
-        kernel = Gaussian.of(h[copies.first], self.bandwidth)
-        yield from log_determinant_order(kernel, copies, self.ridge, first, picked)
+            yield from elliptical_order(unit_rows(h), self.ridge, first, picked)
+        else:
+            copies = Copies(h)
+            left = Explained(Gaussian.of(h[copies.first], self.bandwidth), self.ridge)
+            yield from determinant_order(left, copies, first, picked)
 
 
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("dpp-map", "harness_selectors.dpp_map:DPPMap")
+@dataclass(frozen=True)
+class ScoreDPP(RanksAfter):
+    """Greedy DPP MAP with a score as quality (Kulesza & Taskar 2012): high scores, and unlike each other.
+
+    `theta`: how much the score counts, standardised in the pool; 0 not at all. `by`: the score's name, or "logprob" or
+    "mean-logprob"; none is the pool's only score.
+    """
+
+    theta: float = 1.0
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters("score-dpp", self, theta=">= 0")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The vectors, and the column with the score."""
+        return ("embeddings", column_of(self.by))
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """Return the indices not in `verified`, by what each adds to the log-determinant of verified ones and picks."""
+        score = standardised(scores_of(pool, self.by, "score-dpp"))
+        rows = unit_rows(vectors_of(pool, "score-dpp"))
+        if not len(rows):
+            return iter(())
+        quality = np.exp(self.theta * (score - score.max()) / 2)  # (n,)
+        first = None if verified else int(score.argmax())
+        return elliptical_order(quality[:, None] * rows, RIDGE, first, picked=verified)

@@ -12,28 +12,23 @@ of picks, come last, by index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from harness import HarnessError, Pool, hookimpl
+from harness import Pool
 
+from .numerics.columns import check_parameters, vectors_of
 from .numerics.nearest_pick import greedy_order
-from .numerics.vectors import farthest_from_mean, vectors_of
-
-if TYPE_CHECKING:
-    from .numerics.vectors import Float64s, Floats
+from .numerics.vectors import Float64s, Floats, farthest_from_mean
 
 
 def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
     """Return all n indices by farthest-first traversal as in Gonzalez (1985): n distances a pick, O(n² d) in all.
 
     h (n, d). `picked`: the first pick, or all earlier picks; they come first. Ties go to the lowest index.
-
-    `nearest_pick.greedy_order` with base 0 must return the same, except among equal distances: each of its picks has
-    the largest remaining distance by `reference_distances`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     distance = np.full(len(rows), np.inf)  # squared, to the nearest pick
@@ -46,10 +41,7 @@ def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
 
 
 def reference_distances(h: Floats, picked: Sequence[int]) -> Float64s:
-    """Return the squared distance of every row to the nearest row in `picked`, (n,), from the definition, in float64.
-
-    `picked` holds at least one index.
-    """
+    """Return the squared distance of every row to the nearest row in `picked`, at least one, (n,), in float64."""
     rows = h.astype(np.float64)
     return np.asarray(np.min([((rows - rows[p]) ** 2).sum(axis=1) for p in picked], axis=0))
 
@@ -61,30 +53,20 @@ class KCenter:
     `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
-    reads: ClassVar[tuple[str, ...]] = ()
-
     first: Literal["random", "max"] = "random"
 
     def __post_init__(self) -> None:
-        if self.first not in ("random", "max"):
-            raise HarnessError(f"kcenter: first must be 'random' or 'max', got {self.first!r}")
+        check_parameters("kcenter", self)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices, lazily. Copies of picks come by index; for other ties see `nearest_pick`."""
         h = vectors_of(pool, "kcenter")  # (n, d)
-        n = len(h)
-        if n == 0:
+        if not len(h):
             return iter(())
-        first = int(rng.integers(n)) if self.first == "random" else farthest_from_mean(h)
-        return greedy_order(h, base=np.zeros(n), weight=1.0, first=first)
+        first = int(rng.integers(len(h))) if self.first == "random" else farthest_from_mean(h)
+        return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`, farthest first from the verified ones and the picks. No randomness."""
         h = vectors_of(pool, "kcenter")
         return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=verified[0], picked=verified)
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("kcenter", "harness_selectors.kcenter:KCenter")

@@ -1,42 +1,91 @@
-"""Majority (Wang et al. 2023): all responses with the answer that has most votes first, then those with the next.
+"""Orders by final answers: `majority` takes all responses with the commonest answer first, `answer-round-robin` turns.
 
-    clusters   responses with equal canonical answers
-    votes      of a cluster: its size, or with `weight=NAME` the sum of its responses' scores
-    order      the cluster with most votes, whole, then the next; equal votes in random order
+    clusters              responses with equal canonical answers
+    votes                 of a cluster: its size, or with `weight=NAME` the sum of its responses' scores
+    majority              the cluster with most votes, whole, then the next
+    answer-round-robin    one of each cluster, by falling size, then a second one of each that has two, and so on
 
-Wang et al., "Self-Consistency Improves Chain of Thought Reasoning in Language Models" (ICLR 2023), arXiv:2203.11171,
-return the answer of the first cluster. They compare counting with sums of probabilities (their Table 1): those are
-`weight=logprob`, and `weight=mean-logprob` with log-probabilities divided by the length. Li et al., "Making Large
-Language Models Better Reasoners with Step-Aware Verifier" (ACL 2023), arXiv:2206.02336, sum the scores of a verifier. A
-sum asks for scores of at least 0, such as probabilities: negative ones make a larger cluster count less. An unknown
-score counts as 0.
+Wang et al., "Self-Consistency Improves Chain of Thought Reasoning in Language Models" (ICLR 2023), arXiv:2203.11171:
+the answer with the most votes is the one most likely right. They return that answer, and compare counting with sums of
+probabilities (their Table 1): those are `weight=logprob`, and `weight=mean-logprob` with log-probabilities divided by
+the length. Li et al., "Making Large Language Models Better Reasoners with Step-Aware Verifier" (ACL 2023),
+arXiv:2206.02336, sum the scores of a verifier. A sum asks for scores of at least 0, such as probabilities: negative
+ones make a larger cluster count less. An unknown score counts as 0.
 
-If the verdict depends on the answer alone, a second response of a cluster brings nothing new, and `answer-round-robin`
-needs fewer calls: it takes one of each in turn, here `turns=true`. This order shows what a vote alone is worth.
-Responses without an answer come last, in random order, or form one more cluster (`unanswered=cluster`).
+If the verdict depends on the answer alone, a second response of a cluster brings nothing new. Then turns are the
+strongest cheap baseline: one call more than there are wrong answers with more votes than the right one. Li et al.,
+"Competition-Level Code Generation with AlphaCode" (2022), arXiv:2203.07814, submit programs so: one of each cluster of
+equal behaviour, the largest first. `majority:turns=true,weight=NAME` takes turns by the sum of a score.
+
+Equal votes come in random order, and so do the responses of a cluster. Responses without an answer come last, in random
+order, or form one more cluster (`unanswered=cluster`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from math import fsum
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness import Pool, hookimpl
+from harness import Pool
 
-from .answer_round_robin import check_unanswered, clustered
-from .numerics.scores import LIKELIHOODS, column_of, scores_of
+from .numerics.columns import LIKELIHOODS, RanksAfter, check_parameters, column_of, scores_of
+from .numerics.vectors import Float64s
 
-if TYPE_CHECKING:
-    from .numerics.vectors import Float64s
+Unanswered = Literal["last", "cluster"]
+
+
+def clustered(
+    answers: Sequence[str | None], rng: np.random.Generator, unanswered: Unanswered, picked: Sequence[int] = ()
+) -> tuple[list[list[int]], list[int]]:
+    """Return the lists of indices with equal answers, and the list of indices that come last.
+
+    Everything is in random order, but in each list the indices already `picked` come first. Last come the responses
+    without an answer; with `unanswered` "cluster" they are one more cluster, and the second list is empty.
+    """
+    by_answer: dict[str | None, list[int]] = {}
+    for index in rng.permutation(len(answers)).tolist():
+        by_answer.setdefault(answers[index], []).append(index)
+    done = set(picked)
+    for cluster in by_answer.values():
+        cluster.sort(key=lambda index: index not in done)
+    last = by_answer.pop(None, []) if unanswered == "last" else []
+    clusters = list(by_answer.values())  # common answers tend to appear early, hence another permutation
+    return [clusters[i] for i in rng.permutation(len(clusters))], last
 
 
 @dataclass(frozen=True)
-class Majority:
+class AnswerRoundRobin(RanksAfter):
+    """Answer round-robin (after Wang et al. 2023): one response of each final answer in turn, the commonest first.
+
+    `order`: the order of the clusters, by "size" or "random". `unanswered`: responses without an answer come "last", or
+    are one more "cluster".
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("answers",)
+
+    order: Literal["size", "random"] = "size"
+    unanswered: Unanswered = "last"
+
+    def __post_init__(self) -> None:
+        check_parameters("answer-round-robin", self)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """Return the indices not in `verified`; each verified response counts as a turn of its answer."""
+        clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
+        if self.order == "size":
+            clusters.sort(key=len, reverse=True)  # a stable sort: clusters of one size stay in random order
+        done = {None, *verified}
+        return (index for index in chain(*zip_longest(*clusters), last) if index not in done)
+
+
+@dataclass(frozen=True)
+class Majority(RanksAfter):
     """Majority vote (Wang et al. 2023): all responses with the commonest answer first, then those with the next.
 
     `weight`: the score whose sum is a cluster's vote; none counts responses. `by`: the score that orders a cluster,
@@ -49,23 +98,19 @@ class Majority:
     weight: str | None = None
     by: str | None = None
     turns: bool = False
-    unanswered: Literal["last", "cluster"] = "last"
+    unanswered: Unanswered = "last"
 
     def __post_init__(self) -> None:
-        check_unanswered("majority", self.unanswered)
+        check_parameters("majority", self)
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The columns with the scores."""
         return tuple({column_of(name): None for name in (self.weight, self.by) if name is not None})
 
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices; O(n log n)."""
-        return self.rank_after(pool, (), rng)
-
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`; votes are those of the whole pool, and a verified one had its turn."""
-        done, votes = set(verified), self._votes(pool)
+        done, votes = {None, *verified}, self._votes(pool)
         clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
         clusters.sort(key=lambda cluster: -fsum(votes[cluster]))  # stable: equal votes stay in random order
         if self.by is not None:
@@ -74,7 +119,7 @@ class Majority:
             for cluster in clusters:
                 cluster.sort(key=lambda index: (index not in done, -score[index]))
         order = chain.from_iterable(zip_longest(*clusters) if self.turns else clusters)
-        return (index for index in chain(order, last) if index is not None and index not in done)
+        return (index for index in chain(order, last) if index not in done)
 
     def _votes(self, pool: Pool) -> Float64s:
         """What each response adds to its cluster's votes, (n,)."""
@@ -82,8 +127,3 @@ class Majority:
             return np.ones(len(pool))
         scores = scores_of(pool, self.weight, "majority")
         return np.exp(scores - scores.max(initial=-np.inf)) if self.weight in LIKELIHOODS else np.nan_to_num(scores)
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("majority", "harness_selectors.majority:Majority")

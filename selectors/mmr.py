@@ -1,34 +1,35 @@
-"""Maximal marginal relevance: each pick is likely, and dissimilar to the earlier picks.
+"""Maximal marginal relevance: each pick is good, and dissimilar to the earlier picks.
 
     score(x) = alpha · quality(x) - (1 - alpha) · max over the picks p of cos(x, p)        pick the largest
 
 Carbonell & Goldstein, "The use of MMR, diversity-based reranking for reordering documents and producing summaries"
-(SIGIR 1998), with `alpha` for their λ. We replace the relevance to a query by the quality of a response: its
-log-probability, per token unless `quality=logprob`. Log-probabilities have no natural scale, and a few garbled
-responses are far below all others. So the quality is the rank in the pool, from 0 (least likely) to 1; equal ones share
-their mean rank.
+(SIGIR 1998), with `alpha` for their λ. We replace the relevance to a query by the quality of a response:
 
-The first pick is the likeliest response. A zero vector has the cosine 0 with all others. alpha = 1 orders by quality,
-alpha = 0 is farthest-first on the unit sphere. There -cos = |x - p|² / 2 - 1, so the picks are found as kcenter's are
-(see `nearest_pick`).
+    mmr         its log-probability, per token unless `quality=logprob`. Log-probabilities have no natural scale, and a
+                few garbled responses are far below all others. So the quality is the rank in the pool, from 0 (least
+                likely) to 1; equal ones share their mean rank
+    score-mmr   a score, standardised in each problem's pool: mean 0, standard deviation 1. An unknown score counts as
+                the lowest known one. `lam` is alpha
+
+The first pick is the best response. A zero vector has the cosine 0 with all others. alpha = 1 orders by quality, alpha
+= 0 is farthest-first on the unit sphere. There -cos = |x - p|² / 2 - 1, so the picks are found as kcenter's are (see
+`nearest_pick`, also for ties).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness import HarnessError, Pool, hookimpl
+from harness import Pool
 
+from .numerics.columns import RanksAfter, check_parameters, column_of, logprobs_of, scores_of, standardised, vectors_of
 from .numerics.nearest_pick import greedy_order
 from .numerics.similarity import unit_rows
-from .numerics.vectors import logprobs_of, vectors_of
-
-if TYPE_CHECKING:
-    from .numerics.vectors import Float64s
+from .numerics.vectors import Float64s, Floats
 
 
 def reference_quality(logprob: Float64s) -> Float64s:
@@ -43,11 +44,7 @@ def reference_scores(cosine: Float64s, quality: Float64s, alpha: float, picked: 
 
 
 def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: Sequence[int] = ()) -> list[int]:
-    """Return all n indices, `picked` first, then always the largest score: all scores anew at every pick, O(n³).
-
-    MMR must return the same for `similarity.reference_cosines` and `reference_quality`, except where scores are within
-    1e-9 of each other.
-    """
+    """Return all n indices, `picked` first, then always the largest score: all scores anew at every pick, O(n³)."""
     order = list(picked)
     while len(order) < len(quality):
         score = reference_scores(cosine, quality, alpha, order)
@@ -56,8 +53,13 @@ def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: S
     return order
 
 
+def _order(h: Floats, quality: Float64s, alpha: float, first: int, verified: Sequence[int]) -> Iterator[int]:
+    """Return the indices not in `verified`, which count as picks, lazily; without any, `first` comes first."""
+    return greedy_order(unit_rows(h), alpha * quality, (1 - alpha) / 2, first, verified) if len(h) else iter(())
+
+
 @dataclass(frozen=True)
-class MMR:
+class MMR(RanksAfter):
     """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, dissimilar to the earlier picks.
 
     `alpha` in [0, 1]: the weight of a response's quality, its rank in the pool (0 to 1) by log-probability. `quality`:
@@ -65,43 +67,44 @@ class MMR:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings", "logprobs")
-    reads: ClassVar[tuple[str, ...]] = ()
 
     alpha: float = 0.5
     quality: Literal["mean-logprob", "logprob"] = "mean-logprob"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise HarnessError(f"mmr: alpha must be in [0, 1], got {self.alpha}")
-        if self.quality not in ("mean-logprob", "logprob"):
-            raise HarnessError(f"mmr: quality must be 'mean-logprob' or 'logprob', got {self.quality!r}")
-
-    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily. No randomness; for ties see `nearest_pick`."""
-        h, quality = vectors_of(pool, "mmr"), self._quality(pool)  # (n, d), (n,)
-        if not len(h):
-            return iter(())
-        first = int(quality.argmax()) if self.alpha else 0
-        return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first)
+        check_parameters("mmr", self, alpha="in [0, 1]")
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the indices not in `verified`: likely ones, dissimilar to verified ones and picks.
-
-        The quality is still the rank in the whole pool.
-        """
-        h, quality = vectors_of(pool, "mmr"), self._quality(pool)
-        base, weight = self.alpha * quality, (1 - self.alpha) / 2
-        return greedy_order(unit_rows(h), base, weight, first=verified[0], picked=verified)
-
-    def _quality(self, pool: Pool) -> Float64s:
-        """Return each log-probability's rank in the pool (n,), 0 to 1; equal to `reference_quality` up to rounding."""
-        logprob = logprobs_of(pool, "mmr")
-        if self.quality == "mean-logprob":
-            logprob = logprob / np.maximum(pool.lengths, 1)
+        """Return the indices not in `verified`: likely ones in the whole pool, unlike verified ones and picks."""
+        h = vectors_of(pool, "mmr")  # (n, d)
+        logprob = logprobs_of(pool, "mmr", per_token=self.quality == "mean-logprob")
         _, rank, count = np.unique(logprob, return_inverse=True, return_counts=True)
-        return np.asarray((count.cumsum() - count / 2)[rank] / len(pool))
+        quality = (count.cumsum() - count / 2)[rank] / max(len(pool), 1)  # `reference_quality`, up to rounding
+        return _order(h, quality, self.alpha, int(quality.argmax()) if len(h) and self.alpha else 0, verified)
 
 
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("mmr", "harness_selectors.mmr:MMR")
+@dataclass(frozen=True)
+class ScoreMMR(RanksAfter):
+    """Maximal marginal relevance (Carbonell & Goldstein 1998): high scores, dissimilar to the earlier picks.
+
+    `lam` in [0, 1]: the weight of the score, standardised in the pool. `by`: the score's name, or "logprob" or
+    "mean-logprob"; none is the pool's only score.
+    """
+
+    lam: float = 0.5
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters("score-mmr", self, lam="in [0, 1]")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The vectors, and the column with the score."""
+        return ("embeddings", column_of(self.by))
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """Return the indices not in `verified`: of high scores in the whole pool, unlike verified ones and picks."""
+        score = standardised(scores_of(pool, self.by, "score-mmr"))
+        return _order(
+            vectors_of(pool, "score-mmr"), score, self.lam, int(score.argmax()) if len(score) else 0, verified
+        )

@@ -18,29 +18,24 @@ we compute the same picks without n quadratic forms at each: see `elliptical`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from harness import HarnessError, Pool, hookimpl
+from harness import Pool
 
+from .numerics.columns import check_parameters, vectors_of
 from .numerics.elliptical import elliptical_order
-from .numerics.vectors import vectors_of
-
-if TYPE_CHECKING:
-    from .numerics.vectors import Float64s, Floats
+from .numerics.vectors import Float64s, Floats
 
 
 def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
     """Return all n indices by Algorithm 1, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
 
     h (n, d). `picked`: the first pick, all earlier picks, or none; they come first.
-
-    `elliptical_order` must return the same, except where bonuses are nearly equal: each of its picks has the largest
-    remaining bonus by `reference_bonuses`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     cov_inv = np.eye(h.shape[1]) / lam
@@ -73,27 +68,18 @@ class RepExp:
     or "max" (the largest bonus, no randomness).
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
-    reads: ClassVar[tuple[str, ...]] = ()
     bonus: ClassVar[str] = "elliptical bonus"
 
     lam: float = 1.0
     first: Literal["random", "max"] = "random"
 
     def __post_init__(self) -> None:
-        if not 0 < self.lam < np.inf:
-            allowed = "> 0 and finite" if self.lam > 0 else "> 0"
-            raise HarnessError(f"repexp: lam must be {allowed}, got {self.lam}")
-        if self.first not in ("random", "max"):
-            raise HarnessError(f"repexp: first must be 'random' or 'max', got {self.first!r}")
+        check_parameters("repexp", self, lam="> 0")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices, lazily. Equal rows come by index; for other ties see `elliptical`."""
         h = vectors_of(pool, "repexp")  # (n, d)
-        n = len(h)
-        if n == 0:
-            return iter(())
-        first = int(rng.integers(n)) if self.first == "random" else None
+        first = int(rng.integers(len(h))) if len(h) and self.first == "random" else None
         return elliptical_order(h, self.lam, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
@@ -113,8 +99,3 @@ class RepExp:
         rows = np.asarray(h, np.float64)
         pivots = np.diag(np.linalg.cholesky(np.eye(len(rows)) + rows @ rows.T / self.lam)) ** 2
         return [max(0.0, float(pivot) - 1) for pivot in pivots]
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("repexp", "harness_selectors.repexp:RepExp")

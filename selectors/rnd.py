@@ -21,20 +21,19 @@ This file is the reference form: there is no faster version. A test compares it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness import HarnessError, Pool, hookimpl
+from harness import Pool
 
-from .numerics.vectors import Copies, vectors_of
+from .numerics.columns import check_parameters, vectors_of
+from .numerics.vectors import Copies, Float64s, Ints
 
 if TYPE_CHECKING:
     import torch
-
-    from .numerics.vectors import Float64s, Floats, Ints
 
 CLIP = 5.0
 PICKS_FOR_ONE_MORE = 16
@@ -52,8 +51,6 @@ class RandomNetworkDistillation:
     width  units of the networks' hidden and output layers
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
-    reads: ClassVar[tuple[str, ...]] = ()
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     batch: int = 64
@@ -62,12 +59,7 @@ class RandomNetworkDistillation:
     width: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("batch", "steps", "width"):
-            if getattr(self, name) < 1:
-                raise HarnessError(f"rnd: {name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.rate < np.inf:
-            allowed = "> 0 and finite" if self.rate > 0 else "> 0"
-            raise HarnessError(f"rnd: rate must be {allowed}, got {self.rate}")
+        check_parameters("rnd", self, batch=">= 1", steps=">= 1", width=">= 1", rate="> 0")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Yield all n indices, a batch at a time: the largest prediction errors, on which the predictor then trains.
@@ -76,12 +68,11 @@ class RandomNetworkDistillation:
         """
         h = vectors_of(pool, "rnd")  # (n, d)
         if not len(h):
-            return iter(())
-        copies = Copies(h)
-        return self._order(whitened(h)[copies.first], copies, rng)
-
-    def _order(self, rows: Float64s, copies: Copies, rng: np.random.Generator) -> Iterator[int]:
-        distillation = _Distillation(rows, self.width, self.rate, rng)
+            return
+        copies, centred = Copies(h), h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
+        deviation = centred.std(axis=0)  # 0 for a constant dimension
+        whitened = np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
+        distillation = _Distillation(whitened[copies.first], self.width, self.rate, rng)
         picked: list[int] = []  # rows, not indices
         while len(remaining := np.flatnonzero(copies.head < len(copies.row))):
             size = min(self.batch, 1 + len(picked) // PICKS_FOR_ONE_MORE)
@@ -100,50 +91,29 @@ class _Distillation:
     def __init__(self, rows: Float64s, width: int, rate: float, rng: np.random.Generator) -> None:
         import torch
 
+        def network() -> list[torch.Tensor]:  # random weights and biases of two layers, for signals of size 1
+            hidden = rng.normal(scale=np.sqrt(2 / rows.shape[1]), size=(rows.shape[1], width))
+            output = rng.normal(scale=np.sqrt(2 / width), size=(width, width))
+            return [torch.from_numpy(weights) for weights in (hidden, np.zeros(width), output, np.zeros(width))]
+
         self.x = torch.from_numpy(rows)  # (rows, d)
-        self.target = outputs(network(rng, rows.shape[1], width), self.x)  # (rows, width)
-        self.predictor = [weights.requires_grad_() for weights in network(rng, rows.shape[1], width)]
+        self.target = self._outputs(network(), self.x)  # (rows, width)
+        self.predictor = [weights.requires_grad_() for weights in network()]
         self.optimizer = torch.optim.Adam(self.predictor, rate)
+
+    def _outputs(self, layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        hidden, hidden_bias, output, output_bias = layers
+        return (x @ hidden + hidden_bias).relu() @ output + output_bias
+
+    def _squares(self, rows: Ints) -> torch.Tensor:
+        return (self._outputs(self.predictor, self.x[rows]) - self.target[rows]).square()
 
     def error(self, rows: Ints) -> Float64s:
         """Return the squared error of the predictor at these rows, (len(rows),)."""
-        import torch
-
-        with torch.no_grad():
-            error = (outputs(self.predictor, self.x[rows]) - self.target[rows]).square().sum(dim=1)
-        return np.asarray(error.numpy())
+        return np.asarray(self._squares(rows).detach().sum(dim=1).numpy())
 
     def step(self, rows: Ints) -> None:
         """Train the predictor on these rows, one step."""
-        loss = (outputs(self.predictor, self.x[rows]) - self.target[rows]).square().mean()
         self.optimizer.zero_grad()
-        loss.backward()
+        self._squares(rows).mean().backward()
         self.optimizer.step()
-
-
-def network(rng: np.random.Generator, d: int, width: int) -> list[torch.Tensor]:
-    """Return random weights and biases: d inputs, hidden and output layers of `width`; scaled for signals of size 1."""
-    import torch
-
-    hidden = rng.normal(scale=np.sqrt(2 / d), size=(d, width))
-    output = rng.normal(scale=np.sqrt(2 / width), size=(width, width))
-    return [torch.from_numpy(weights) for weights in (hidden, np.zeros(width), output, np.zeros(width))]
-
-
-def outputs(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Return the outputs of the network (n, width) for the rows of x (n, d)."""
-    hidden, hidden_bias, output, output_bias = layers
-    return (x @ hidden + hidden_bias).relu() @ output + output_bias
-
-
-def whitened(h: Floats) -> Float64s:
-    """Return rows (n, d) float64 with mean 0 and deviation 1 in each dimension, clipped; a constant dimension is 0."""
-    centred = h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
-    deviation = centred.std(axis=0)
-    clipped: Float64s = np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
-    return clipped
-
-
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("rnd", "harness_selectors.rnd:RandomNetworkDistillation")

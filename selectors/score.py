@@ -1,27 +1,36 @@
-"""Order by a score, the highest first: what best-of-n takes first, and then what it would take next.
+"""Orders by one number of each response: a score, the model's own log-probability, or the length.
 
-    pick the response with the largest remaining score
+    score       the largest remaining score
+    logprob     the most likely response, `unlikely` the least       per=response  Σ over the T tokens of log p(token)
+    length      the shortest, or with first=long the longest         per=token     the sum / T
 
-The score is that of a reward model, a verifier or a judge: Stiennon et al., "Learning to summarize from human feedback"
+Score: best-of-n, by a reward model, a verifier or a judge. Stiennon et al., "Learning to summarize from human feedback"
 (NeurIPS 2020), arXiv:2009.01325, and Cobbe et al., "Training Verifiers to Solve Math Word Problems" (2021),
-arXiv:2110.14168, sample n responses and return the one with the highest score. They return one; here the rest follows.
+arXiv:2110.14168, sample n responses and return the one with the highest score. Here the rest follows. Equal scores come
+in random order, then responses whose score is unknown (NaN). `by=logprob` and `by=mean-logprob` take log-probabilities.
 
-Equal scores come in random order, then responses whose score is unknown (NaN). `by=logprob` and `by=mean-logprob` take
-the model's own log-probability, whole or per token, as the score (see also `logprob`).
+Log-probability: Chen et al., "Evaluating Large Language Models Trained on Code" (2021), arXiv:2107.03374, choose among
+samples by both, without tests: the mean per token beats a random choice, the sum can be worse than it. He, Fried,
+Welleck, "Rewarding the Unlikely" (EMNLP 2025), arXiv:2506.02355, do the opposite in RL: the less likely a correct
+sample, the larger its reward. The sum falls with every token and so prefers short responses: compare with `length`.
+
+Length is the first confound to rule out. Hassid et al., "Don't Overthink it" (2025), arXiv:2505.17813: of several
+reasoning chains for one question the short ones are correct more often; their short-m@k takes the m that finish first.
+
+T is the pool's `lengths`: tokens with the end-of-sequence token, or characters for an imported pool without counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Literal
 
-from harness import Pool, hookimpl
+import numpy as np
 
-from .numerics.scores import column_of, highest_first, scores_of
+from harness import Pool
 
-if TYPE_CHECKING:
-    import numpy as np
+from .numerics.columns import check_parameters, column_of, logprobs_of, scores_of
 
 
 @dataclass(frozen=True)
@@ -30,8 +39,6 @@ class Score:
 
     `by`: the score's name, or "logprob" or "mean-logprob"; none is the pool's only score.
     """
-
-    reads: ClassVar[tuple[str, ...]] = ()
 
     by: str | None = None
 
@@ -42,9 +49,51 @@ class Score:
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices; O(n log n)."""
-        return iter(highest_first(scores_of(pool, self.by, "score"), rng).tolist())
+        scores = scores_of(pool, self.by, "score")
+        shuffled = rng.permutation(len(scores))
+        return iter(shuffled[np.argsort(-scores[shuffled], kind="stable")].tolist())
 
 
-@hookimpl
-def register_selectors(register: Callable[[str, str], None]) -> None:
-    register("score", "harness_selectors.score:Score")
+@dataclass(frozen=True)
+class Logprob:
+    """The most likely response first (Chen et al. 2021). `per`: the sum over a "response", or its mean per "token"."""
+
+    needs: ClassVar[tuple[str, ...]] = ("logprobs",)
+    selector: ClassVar[str] = "logprob"
+    sign: ClassVar[int] = -1
+
+    per: Literal["response", "token"] = "response"
+
+    def __post_init__(self) -> None:
+        check_parameters(self.selector, self)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """Return all n indices; ties go to the lowest. No randomness."""
+        logprobs = logprobs_of(pool, self.selector, per_token=self.per == "token")
+        return iter(np.argsort(self.sign * logprobs, kind="stable").tolist())
+
+
+@dataclass(frozen=True)
+class Unlikely(Logprob):
+    """The least likely response first (He et al. 2025). `per`: the sum over a "response", or its mean per "token"."""
+
+    selector: ClassVar[str] = "unlikely"
+    sign: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class Length:
+    """The shortest response first (Hassid et al. 2025), or with `first=long` the longest. Ties to the lowest."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("texts",)
+
+    first: Literal["short", "long"] = "short"
+
+    def __post_init__(self) -> None:
+        check_parameters("length", self)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """Return all n indices."""
+        key = pool.lengths if self.first == "short" else -pool.lengths
+        return iter(key.argsort(kind="stable").tolist())

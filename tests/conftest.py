@@ -119,13 +119,13 @@ def blocks(active, monkeypatch):
     """Small pools fit into one block; tiny ones send them through bounds, joining, leaving and copying together."""
     if active is None:
         return
-    monkeypatch.setattr("harness_selectors.kmeans_pp.BLOCK", active)
     for name, value in (
-        ("nearest_pick.ACTIVE", active),
-        ("nearest_pick.PAIRS", 5),
-        ("kernel_cholesky.ACTIVE", active),
-        ("facility_gains.CHUNK", 7),
-        ("similarity.CHUNK", 7),
-        ("projection_sampling.BLOCK", active),
+        ("kmeans.BLOCK", active),
+        ("k_dpp.BLOCK", active),
+        ("facility_location.CHUNK", 7),
+        ("numerics.nearest_pick.ACTIVE", active),
+        ("numerics.nearest_pick.PAIRS", 5),
+        ("numerics.elliptical.ACTIVE", active),
+        ("numerics.similarity.CHUNK", 7),
     ):
-        monkeypatch.setattr(f"harness_selectors.numerics.{name}", value)
+        monkeypatch.setattr(f"harness_selectors.{name}", value)

@@ -1,73 +1,49 @@
-"""Compute similarities between rows: the cosine, and the Gaussian kernel with the median as its bandwidth.
+"""Similarities between rows: the cosine, and the Gaussian kernel with the median distance as its bandwidth.
 
-`reference_cosines` and `reference_gaussian` are the definitions. `unit_rows` and `Gaussian` must equal them to 1e-9 for
-rows that are not almost equal, and `symmetric_matrix` up to rounding to float32.
+Cosine: x·y / (|x| |y|); a zero row has 0 with other rows and 1 with zero rows. Gaussian: exp(-|x - y|² / (2
+bandwidth²)); the median is that of the distances between two distinct rows (Garreau, Jitkrittum & Kanagawa 2017,
+arXiv:1707.07269). Both are exact to 1e-9 for rows that are not almost equal, and `symmetric_matrix` up to rounding to
+float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from harness import HarnessError
-
-from .vectors import squared_norms
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .vectors import Float64s, Floats
+from .vectors import Float64s, Floats, squared_norms
 
 SAMPLE = 1024  # the median is taken over at most so many rows
 CHUNK = 256  # rows of a matrix computed at a time
 CANCELLED = 1e4  # if |x|² + |y|² - 2 x·y is smaller than |x|² by this factor, slow but exact differences replace it
 
 
-def reference_cosines(h: Floats) -> Float64s:
-    """Return x·y / (|x| |y|) of all pairs of rows, (n, n); a zero row has 0 with other rows and 1 with zero rows."""
-    length = np.sqrt((h.astype(np.float64) ** 2).sum(axis=1))
-    unit = h / np.where(length > 0, length, 1)[:, None]
-    return np.asarray(unit @ unit.T + np.outer(length == 0, length == 0))
-
-
-def reference_gaussian(h: Floats, bandwidth: float | None = None) -> Float64s:
-    """Return exp(-|x - y|² / (2 bandwidth²)) of all pairs of rows, (n, n).
-
-    None is the median distance between two distinct rows: Garreau, Jitkrittum & Kanagawa 2017, arXiv:1707.07269.
-    """
-    rows = h.astype(np.float64)
-    distance = np.array([np.sqrt(((rows - row) ** 2).sum(axis=1)) for row in rows])
-    distinct = np.unique(rows, axis=0, return_index=True)[1]
-    pairs = distance[np.ix_(distinct, distinct)][np.triu_indices(len(distinct), 1)]
-    width = bandwidth or (np.median(pairs) if len(pairs) else 1.0)
-    return np.asarray(np.exp(-(distance**2) / (2 * width**2)))
-
-
 def unit_rows(h: Floats) -> Float64s:
     """Return the rows (n, d) in float64 at length 1, so that a·b is the cosine and |a - b|² = 2 - 2 cosine.
 
-    Zero rows get one more dimension: their cosine is 0 with all other rows and 1 among themselves.
+    Zero rows get one more dimension.
     """
-    largest = np.abs(h).max(axis=1, initial=0).astype(np.float64)  # (n,)
-    zero = largest == 0
-    unit = h / np.where(zero, 1.0, largest)[:, None]  # so that no square overflows
+    length = np.abs(h).max(axis=1, initial=0).astype(np.float64)  # (n,)
+    zero = length == 0
+    unit = h / np.where(zero, 1.0, length)[:, None]  # so that no square overflows
     unit /= np.sqrt(squared_norms(unit) + zero)[:, None]
     return np.column_stack([unit, zero]) if zero.any() else unit
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """The Gaussian kernel between rows of h, computed by blocks: exp(-|x - y|² / (2 bandwidth²))."""
+    """The Gaussian kernel between rows of h, computed by blocks."""
 
     rows: Float64s  # (n, d), centred and in units of √2 bandwidth
     norm: Float64s  # (n,) squared
 
     @classmethod
     def of(cls, h: Floats, bandwidth: float | None) -> Gaussian:
-        """Return the kernel on the rows of h, which are distinct; None is the median heuristic."""
+        """Return the kernel on the rows of h, which are distinct; None is the median distance."""
         rows = centred(h)
         rows /= np.sqrt(2) * (median_distance(rows) if bandwidth is None else bandwidth)
         return cls(rows, squared_norms(rows))
@@ -89,19 +65,10 @@ class Gaussian:
         return np.asarray(np.exp(np.minimum(power, 0, out=power), out=power))
 
 
-def check_bandwidth(selector: str, bandwidth: float | None) -> None:
-    """Raise HarnessError unless the bandwidth is a length, or None."""
-    if bandwidth is not None and not 0 < bandwidth < np.inf:
-        raise HarnessError(f"{selector}: bandwidth must be > 0 and finite, or none (the median), got {bandwidth}")
-
-
 def symmetric_matrix(n: int, block: Callable[[Any, Any], Float64s]) -> NDArray[np.float32]:
-    """Return a symmetric matrix (n, n) in float32; block(rows, columns), with two slices, computes one part of it.
-
-    Only parts on and above the diagonal are computed; the others are their mirror images.
-    """
+    """Return a symmetric matrix (n, n) in float32; block(rows, columns), with two slices, computes one part of it."""
     matrix = np.empty((n, n), np.float32)
-    for start in range(0, n, CHUNK):
+    for start in range(0, n, CHUNK):  # on and above the diagonal; the rest is the mirror image
         rows, columns = slice(start, start + CHUNK), slice(start, n)
         matrix[rows, columns] = block(rows, columns)
         matrix[columns, rows] = matrix[rows, columns].T
@@ -125,8 +92,8 @@ def centred(h: Floats) -> Float64s:
 def median_distance(rows: Float64s) -> float:
     """Return the median distance between two rows, which are centred and distinct; 1 for a single row.
 
-    Of more than 1,024 rows only 1,024 are used, evenly spaced in the order of their distance from the mean. This choice
-    needs no randomness and does not depend on the order of the rows.
+    Of more than 1,024 rows only 1,024 are used, evenly spaced in the order of their distance from the mean: no
+    randomness, and independent of the order of the rows.
     """
     by_radius = np.argsort(squared_norms(rows), kind="stable")
     sample = rows[by_radius[np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.intp)]]

@@ -1,7 +1,7 @@
 """Grade mathematical answers: `MathTask`, the base class of the tasks of gsm8k, competition_math, aime and dapo.
 
-`extraction` finds the final answer, `normal_form` spells it in one way, `equality` compares it by text, `values` and
-`structure`; what needs algebra goes to math-verify in separate processes (`checker`, `sandbox.forked`).
+`extraction` finds the final answer, `normal_form` spells it in one way, `equality` compares it by text, structure and
+`values`; what needs algebra goes to math-verify in separate processes (`checker`, `sandbox.forked`).
 """
 
 from .math_task import MathTask

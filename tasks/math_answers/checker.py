@@ -50,8 +50,7 @@ class Algebra:
     def outcome(self, claims: list[Any]) -> str:
         """Return "equal" if all claims hold, else why the first one does not."""
         try:
-            outcomes = (self.holds(claim) for claim in claims)
-            return next((outcome for outcome in outcomes if outcome != "equal"), "equal")
+            return next((outcome for outcome in map(self.holds, claims) if outcome != "equal"), "equal")
         except MemoryError:
             raise
         except Exception:  # sympy fails on many inputs
@@ -165,11 +164,11 @@ _REHEARSED = [
 
 def main() -> None:
     """Check what is asked for on standard input."""
+
+    def load() -> Callable[[Any], str]:
+        algebra = Algebra()
+        algebra.outcome(_REHEARSED)  # parsers and rules are built at their first use, which takes 60 to 200 ms
+        return algebra.outcome
+
     logging.disable(logging.CRITICAL)
-    serve(_load)
-
-
-def _load() -> Callable[[Any], str]:
-    algebra = Algebra()
-    algebra.outcome(_REHEARSED)  # parsers and rules are built at their first use, which takes 60 to 200 ms
-    return algebra.outcome
+    serve(load)

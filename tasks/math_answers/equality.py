@@ -22,8 +22,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .extraction import boxed_contents
-from .normal_form import LABEL, normal_form
-from .structure import Collection, collection, has_inequality, is_balanced, split, without_commands
+from .normal_form import (
+    LABEL,
+    Collection,
+    collection,
+    has_inequality,
+    is_balanced,
+    normal_form,
+    split,
+    without_commands,
+)
 from .values import exact_number, same_value
 
 Claims = tuple[Any, ...]  # what math-verify must check, see `checker`
@@ -43,8 +51,8 @@ class Comparison(NamedTuple):
     claims: Claims = ()
 
 
-def _same(method: str) -> Comparison:
-    return Comparison(True, method)
+def _same(method: str, is_same: bool = True) -> Comparison:
+    return Comparison(True, method) if is_same else _differ(method)
 
 
 def _differ(method: str, reason: str = "different") -> Comparison:
@@ -83,7 +91,7 @@ def _compare(gold: str, answer: str) -> Comparison:
 
 def _by_number(gold: str, answer: str) -> Comparison | None:
     if exact_number(gold) is not None and exact_number(answer) is not None:
-        return _same("number") if same_value(gold, answer) else _differ("number")
+        return _same("number", bool(same_value(gold, answer)))
     return None
 
 
@@ -117,14 +125,13 @@ def _by_words(gold: str, answer: str) -> Comparison | None:
     """Compare words, without case and article. If the reference is one letter, only the letter of `(C) 5` counts."""
     if re.fullmatch("[A-Z]", gold):
         choice = _CHOICE.fullmatch(answer)
-        return None if choice is None else _same("equal text") if choice[1] == gold else _differ("equal text")
+        return None if choice is None else _same("equal text", choice[1] == gold)
     for meaning in (_EMPTY, _MISSING):
-        if meaning.fullmatch(gold) or meaning.fullmatch(answer):
-            return _same("words") if meaning.fullmatch(gold) and meaning.fullmatch(answer) else _differ("words")
+        fits = [meaning.fullmatch(text) is not None for text in (gold, answer)]
+        if any(fits):
+            return _same("words", all(fits))
     left, right = _WORDS.fullmatch(gold), _WORDS.fullmatch(answer)
-    if not (left and right):
-        return None
-    return _same("equal text") if left[1].casefold() == right[1].casefold() else _differ("equal text")
+    return _same("equal text", left[1].casefold() == right[1].casefold()) if left and right else None
 
 
 def _by_region(gold: str, answer: str) -> Comparison | None:
@@ -192,18 +199,14 @@ def _by_elements(gold: str, answer: str) -> Comparison | None:
         return _differ("elements", "several answers" if len(right.elements) > len(left.elements) else "different")
     if len(left.elements) > MAX_ELEMENTS:
         return _differ("equal text")
-    if _has_labels(left) and not _has_labels(right):
+    labelled, labels_given = (any("=" in element for element in group.elements) for group in (left, right))
+    if labelled and not labels_given:  # without labels the order counts
         left = left._replace(opening="(", elements=tuple(map(normal_form, left.elements)))
-    elif not _has_labels(left) and all(re.match("[a-z]=", element) for element in right.elements):  # (2,3), y=3,x=2
+    elif not labelled and all(re.match("[a-z]=", element) for element in right.elements):  # (2,3), y=3,x=2
         right = right._replace(elements=tuple(sorted(right.elements)))
     if left.opening in ("", r"\{"):
         return _in_any_order(left.elements, right.elements)
     return _all_of(_compare(a, normal_form(b)) for a, b in zip(left.elements, right.elements, strict=True))
-
-
-def _has_labels(group: Collection) -> bool:
-    """Whether the elements of a list have labels (`x=1,y=2`); without labels their order counts then."""
-    return any("=" in element for element in group.elements)
 
 
 def _single(gold: str, answer: str, left: Collection | None, right: Collection | None) -> Comparison | None:
@@ -235,19 +238,18 @@ def _in_any_order(gold: Sequence[str], answer: Sequence[str]) -> Comparison:
     """Pair the elements that text and numbers show to be equal, then each other one with the first that may be."""
     labelled = any("=" in element for element in gold)
     unpaired, others = list(gold), [element if labelled else normal_form(element) for element in answer]
-    for element in gold:
-        partner = next((other for other in others if _compare(element, other).equal), None)
-        if partner is not None:
-            unpaired.remove(element)
-            others.remove(partner)
-    pairs = []
-    for element in unpaired:
-        candidates = [(comparison, other) for other in others if (comparison := _compare(element, other)).equal is None]
-        if not candidates:
-            return _differ("elements")
-        pairs.append(candidates[0][0])
-        others.remove(candidates[0][1])
-    return _all_of(pairs) if pairs else _same("number")
+    undecided = []
+    for wanted in (True, None):
+        for element in list(unpaired):
+            compared = ((other, _compare(element, other)) for other in others)
+            partner = next((pair for pair in compared if pair[1].equal is wanted), None)
+            if partner is not None:
+                unpaired.remove(element)
+                others.remove(partner[0])
+                undecided += [partner[1]] if wanted is None else []
+    if unpaired:
+        return _differ("elements")
+    return _all_of(undecided) if undecided else _same("number")
 
 
 _MATRIX = re.compile(r"\\begin\{pmatrix\}(.*)\\end\{pmatrix\}", re.DOTALL)
@@ -282,7 +284,7 @@ def _by_algebra(gold: str, answer: str) -> Comparison:
         return _differ("text", "unparsed")
     same = same_value(gold, answer)
     if same is not None:
-        return _same("value") if same else _differ("value")
+        return _same("value", same)
     spelt = [_TIMES_BRACKET.sub(r"\\cdot(", text) for text in (gold, answer)]  # math-verify reads 2(3) as 2 + 3
     return Comparison(None, "math-verify", claims=(("equal", *spelt),))
 

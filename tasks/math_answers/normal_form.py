@@ -25,9 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache, reduce
+from typing import NamedTuple
 from unicodedata import normalize
-
-from .structure import has_inequality, is_balanced, split, without_commands
 
 ROUNDS = 6  # at most, until nothing changes; two or three are usual
 
@@ -337,3 +336,93 @@ def normal_form(text: str) -> str:
         if text == before:
             break
     return text
+
+
+# The outer structure of a normal form: brackets, and the elements of a list, tuple, interval or set.
+
+MAX_DEPTH = 30  # nested brackets
+_SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
+_INEQUALITY = re.compile(r"<|>|\\[lgn]e(?![A-Za-z])")
+_STEP = {**dict.fromkeys(["(", "[", "{", r"\{"], 1), **dict.fromkeys([")", "]", "}", r"\}"], -1)}
+_PARTNERS = {"(": (")", "]"), "[": (")", "]"), "{": ("}",), r"\{": (r"\}",)}
+
+
+class Collection(NamedTuple):
+    """A list, tuple, interval or set: its opening bracket ("" for a bare list), its elements, its closing bracket."""
+
+    opening: str
+    elements: tuple[str, ...]
+    closing: str
+
+
+def is_balanced(text: str) -> bool:
+    """Whether every bracket has a partner, as in `(a,b]` too, and at most MAX_DEPTH are open at a time."""
+    open_brackets: list[str] = []
+    for symbol in _SYMBOL.findall(text):
+        step = _STEP.get(symbol, 0)
+        if step > 0:
+            open_brackets.append(symbol)
+        if len(open_brackets) > MAX_DEPTH:
+            return False
+        if step < 0 and (not open_brackets or symbol not in _PARTNERS[open_brackets.pop()]):
+            return False
+    return not open_brackets
+
+
+def without_commands(text: str) -> str:
+    r"""Return the text with a space in place of each command such as `\frac` or `\pi`."""
+    return _COMMAND.sub(" ", text)
+
+
+def has_inequality(text: str) -> bool:
+    """Whether a normal form has a sign of inequality."""
+    return _INEQUALITY.search(text) is not None
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Return the parts of a text between the separators that are outside all brackets."""
+    if separator not in text:
+        return [text]
+    parts, depth, start = [], 0, 0
+    for match in _SYMBOL.finditer(text):
+        symbol = match.group()
+        depth += _STEP.get(symbol, 0)
+        if symbol == separator and not depth:
+            parts.append(text[start : match.start()].strip())
+            start = match.end()
+    return [*parts, text[start:].strip()]
+
+
+@lru_cache(maxsize=1 << 12)
+def collection(text: str) -> Collection | None:
+    r"""Return a normal form as brackets and elements; None for a single value. `\pm` makes two elements of one."""
+    opening, inner, closing = _unwrapped(text)
+    elements = split(inner, ",")
+    if opening != r"\{" and len(elements) == 1 and (opening or not _has_plus_minus(text)):
+        return None
+    if opening in ("", r"\{"):
+        signed = []
+        for element in elements:
+            before, sign, after = element.partition(r"\pm") if _has_plus_minus(element) else (element, "", "")
+            plus, minus = f"{before}+{after.strip()}".lstrip("+"), f"{before}-{after.strip()}"
+            signed += [plus, minus] if sign else [element]
+        elements = signed
+    return Collection(opening, tuple(elements), closing)
+
+
+def _has_plus_minus(text: str) -> bool:
+    return text.count(r"\pm") == 1 and r"\mp" not in text
+
+
+def _unwrapped(text: str) -> tuple[str, str, str]:
+    """Return opening bracket, inside and closing bracket if one pair encloses the whole text; else "", text, ""."""
+    opening = text[:2] if text.startswith(r"\{") else text[:1]
+    depth = 0
+    for match in _SYMBOL.finditer(text) if opening in ("(", "[", r"\{") else ():
+        depth += _STEP.get(match.group(), 0)
+        if not depth:
+            closing = match.group()
+            if match.end() == len(text) and closing in _PARTNERS[opening]:
+                return opening, text[len(opening) : match.start()], closing
+            break
+    return "", text, ""

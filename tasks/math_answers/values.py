@@ -114,16 +114,19 @@ class _Reader:
 
     def _apply(self, operation: Callable[[Any, Any], Any], a: Value, b: Value) -> Value:
         if isinstance(a.value, Fraction) and isinstance(b.value, Fraction) and operation is not operator.pow:
-            return self._bounded(Value(operation(a.value, b.value)))
-        return _inexact(operation, a, b)
+            return self._bounded(operation(a.value, b.value))
+        x, y = complex(a.value), complex(b.value)
+        result = operation(x, y)
+        dx, dy = max(a.error, EPS * abs(x)), max(b.error, EPS * abs(y))  # by which the arguments may be off
+        change = abs(operation(x + dx, y) - result) + abs(operation(x, y + dy) - result)
+        return Value(result, 2 * change + EPS * abs(result))
 
-    def _bounded(self, result: Value) -> Value:
-        """Return a value; raises _Unread if it, or all exact values so far, have too many digits."""
-        if isinstance(result.value, Fraction):
-            self._bits += _bits(result.value)
-            if _bits(result.value) > MAX_BITS or self._bits > 50 * MAX_BITS:
-                raise _Unread
-        return result
+    def _bounded(self, value: Fraction) -> Value:
+        """Return an exact value; raises _Unread if it, or all exact values so far, have too many digits."""
+        self._bits += _bits(value)
+        if _bits(value) > MAX_BITS or self._bits > 50 * MAX_BITS:
+            raise _Unread
+        return Value(value)
 
     def sum(self) -> Value:
         """Read terms joined by + or -, up to the first token that is neither."""
@@ -158,7 +161,7 @@ class _Reader:
             n = base.value
             if not (isinstance(n, Fraction) and n.denominator == 1 and 0 <= n <= 5_000):
                 raise _Unread
-            base = self._bounded(Value(Fraction(math.factorial(int(n)))))
+            base = self._bounded(Fraction(math.factorial(int(n))))
         if self._take("^"):
             base = self._raised(base, self._group("{"))
         if self._peek() in ("^", "_", "!", "'"):
@@ -171,7 +174,7 @@ class _Reader:
             return self._apply(operator.pow, base, exponent)
         if abs(b) * _bits(a) > MAX_BITS:
             raise _Unread
-        return self._bounded(Value(a ** int(b)))
+        return self._bounded(a ** int(b))
 
     def _group(self, opening: str) -> Value:
         if not self._take(opening):
@@ -206,21 +209,12 @@ class _Reader:
         if self._peek()[:1].isdecimal():
             raise _Unread
         if self._peek() != r"\frac":
-            return self._bounded(Value(value))
+            return self._bounded(value)
         part = self._atom().value  # a mixed number: 2\frac{1}{3}
         is_mixed = token.isdecimal() and value and isinstance(part, Fraction) and 0 < part < 1
         if not is_mixed or self._peek() not in ("", "+", "-", ")", "}"):
             raise _Unread
         return Value(value + part)
-
-
-def _inexact(operation: Callable[[Any, Any], Any], a: Value, b: Value) -> Value:
-    """Return an operation's result, with an error bound from its change where its arguments change by their errors."""
-    x, y = complex(a.value), complex(b.value)
-    result = operation(x, y)
-    dx, dy = max(a.error, EPS * abs(x)), max(b.error, EPS * abs(y))
-    change = abs(operation(x + dx, y) - result) + abs(operation(x, y + dy) - result)
-    return Value(result, 2 * change + EPS * abs(result))
 
 
 def _bits(value: Fraction) -> int:

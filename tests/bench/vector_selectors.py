@@ -35,8 +35,7 @@ from harness_selectors.dpp_map import DPPMap
 from harness_selectors.facility_location import FacilityLocation
 from harness_selectors.k_dpp import KDPP
 from harness_selectors.kcenter import KCenter
-from harness_selectors.kmeans import KMeans
-from harness_selectors.kmeans_pp import KMeansPP
+from harness_selectors.kmeans import KMeans, KMeansPP
 from harness_selectors.mmr import MMR
 from harness_selectors.numerics.similarity import Gaussian
 

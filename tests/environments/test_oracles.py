@@ -6,15 +6,14 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from support.kernels import reference_gaussian, reference_similarities
 from support.selector_pools import ranked
 from support.vector_pools import large_pool, vector_pool
 
 from harness_selectors.dpp_map import DPPMap
-from harness_selectors.facility_location import FacilityLocation, reference_similarities
+from harness_selectors.facility_location import FacilityLocation
 from harness_selectors.k_dpp import reference_law
-from harness_selectors.ngram_coverage import WORD
-from harness_selectors.numerics import set_coverage
-from harness_selectors.numerics.similarity import reference_gaussian
+from harness_selectors.ngram_coverage import WORD, coverage_rounds, incidence
 
 pytestmark = [
     pytest.mark.slow,
@@ -53,13 +52,13 @@ def test_ngram_coverage_picks_as_submodlib_does():
     submodlib = pytest.importorskip("submodlib")
     rng = np.random.default_rng(11)
     texts = [" ".join(f"w{rank}" for rank in np.minimum(rng.zipf(1.4, size=40), 500)) for _ in range(60)]
-    has = set_coverage.incidence(texts, 2, WORD.findall)
+    has = incidence(texts, 2, WORD.findall)
     cover = [set(has.indices[start:end].tolist()) for start, end in pairwise(has.indptr)]
     weight = rng.integers(1, 1000, size=has.shape[1]).astype(float)
     theirs = submodlib.SetCoverFunction(
         n=len(texts), cover_set=cover, num_concepts=has.shape[1], concept_weights=weight.tolist()
     ).maximize(budget=25, optimizer="LazyGreedy", verbose=False, show_progress=False)
-    assert [index for index, _ in theirs] == list(islice(set_coverage.coverage_rounds(has, weight), 25))
+    assert [index for index, _ in theirs] == list(islice(coverage_rounds(has, weight), 25))
 
 
 def test_dppy_samples_by_the_law_to_which_k_dpp_is_held():

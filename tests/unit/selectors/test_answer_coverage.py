@@ -50,7 +50,7 @@ def test_without_answers_it_is_facility_location_and_a_wrong_power_is_refused():
     bare = pool_of(embeddings=H, answers=[None] * 30)
     assert ranked(AnswerCoverage(), bare) == list(FacilityLocation().rank(bare, RNG))
     for power in (-1.0, float("inf"), float("nan")):
-        assert refusal_of(AnswerCoverage, power) == f"answer-coverage: power must be >= 0 and finite, got {power}"
+        assert refusal_of(AnswerCoverage, power).startswith("answer-coverage: power must be >= 0")
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.selector_pools import after, assert_equally_often, assert_law, mixed_pool, pool_of, ranked
 
-from harness_selectors.answer_round_robin import AnswerRoundRobin
-from harness_selectors.dedup import Dedup
-from harness_selectors.uniform import Uniform
+from harness_selectors.majority import AnswerRoundRobin
+from harness_selectors.uniform import Dedup, Uniform
 
 ANSWERS = st.lists(st.sampled_from(["1", "2", "3", "4", None]), min_size=1, max_size=12)
 

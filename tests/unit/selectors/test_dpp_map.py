@@ -4,12 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.kernels import reference_cosines, reference_gaussian
 from support.selector_pools import after, ranked
 from support.vector_pools import assert_greedy, large_pool, on_every_family, some_verified, tiny_sets, vector_pool
 
 from harness_selectors.dpp_map import DPPMap, reference_order, reference_residuals
 from harness_selectors.numerics import similarity
-from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 
 
 def test_the_reference_residuals_are_by_what_the_determinant_grows():

@@ -5,15 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from support.kernels import reference_similarities
 from support.selector_pools import after, ranked
 from support.vector_pools import assert_greedy, large_pool, on_every_family, some_verified, tiny_sets, vector_pool
 
-from harness_selectors.facility_location import (
-    FacilityLocation,
-    reference_gains,
-    reference_order,
-    reference_similarities,
-)
+from harness_selectors.facility_location import FacilityLocation, reference_gains, reference_order
 
 every_kind = pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
 

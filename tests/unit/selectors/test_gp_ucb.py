@@ -8,9 +8,7 @@ from scipy.stats import chisquare
 from support.selector_pools import pool_of, ranked
 
 from harness import Outcome
-from harness_selectors.gp_thompson import GpThompson
-from harness_selectors.gp_ucb import GpUcb
-from harness_selectors.numerics.gaussian_process import standardised
+from harness_selectors.gp_ucb import GpThompson, GpUcb, standardised
 
 RNG = np.random.default_rng(0)
 

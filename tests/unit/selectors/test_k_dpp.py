@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from support.kernels import reference_cosines, reference_gaussian
 from support.selector_pools import assert_law, recorded
 from support.vector_pools import FAMILIES, vector_pool
 
 from harness_selectors import k_dpp
 from harness_selectors.k_dpp import KDPP, reference_law
-from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 
 
 def assert_samples(selector, kernel, h, k, draws=400):

@@ -8,7 +8,7 @@ import pytest
 from support.selector_pools import after, assert_equally_often, assert_law, ranked
 from support.vector_pools import large_pool, on_every_family, tiny_sets, vector_pool
 
-from harness_selectors.kmeans_pp import KMeansPP, reference_chances, reference_order
+from harness_selectors.kmeans import KMeansPP, reference_chances, reference_order
 
 LINE = np.array([[0.0], [1.0], [1.5], [4.0], [4.2]], np.float32)
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.selector_pools import pool_of, ranked
 
-from harness_selectors.length import Length
-from harness_selectors.likelihood import Logprob, Unlikely
+from harness_selectors.score import Length, Logprob, Unlikely
 
 
 @given(rows=st.lists(st.tuples(st.integers(-6, 0), st.integers(0, 3)), min_size=1, max_size=12))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.kernels import reference_cosines
 from support.selector_pools import after, pool_of, ranked
 from support.vector_pools import (
     FAMILIES,
@@ -14,7 +15,6 @@ from support.vector_pools import (
 )
 
 from harness_selectors.mmr import MMR, reference_order, reference_quality, reference_scores
-from harness_selectors.numerics.similarity import reference_cosines
 
 
 def scores(pool, alpha: float, per_token: bool = True):

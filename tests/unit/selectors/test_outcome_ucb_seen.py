@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from support.selector_pools import pool_of, ranked
 
 from harness import Outcome
-from harness_selectors.outcome_ucb import OutcomeUcb
-from harness_selectors.outcome_ucb_seen import OutcomeUcbSeen
+from harness_selectors.outcome_ucb import OutcomeUcb, OutcomeUcbSeen
 
 VALUES = st.sampled_from([0.0, 1.0, None, 0.4])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.refusals import refusal_of
 from support.selector_pools import assert_equally_often, mixed_pool, pool_of, ranked
 
-from harness_selectors.numerics.scores import scores_of, standardised
+from harness_selectors.numerics.columns import scores_of, standardised
 from harness_selectors.score import Score
 
 NUMBERS = st.lists(st.one_of(st.floats(-1e300, 1e300), st.just(np.nan)), min_size=1, max_size=9)

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from support.kernels import reference_cosines
 from support.selector_pools import after, pool_of, ranked
 from support.vector_pools import FAMILIES, assert_greedy, on_every_family, some_verified
 
-from harness_selectors.dpp_map import DPPMap, reference_residuals
-from harness_selectors.numerics.similarity import reference_cosines
-from harness_selectors.score_dpp import RIDGE, ScoreDPP
+from harness_selectors.dpp_map import RIDGE, DPPMap, ScoreDPP, reference_residuals
 
 
 def weighted_kernel(h, scores, theta):

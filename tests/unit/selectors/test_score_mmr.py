@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from support.kernels import reference_cosines
 from support.selector_pools import after, pool_of, ranked
 from support.vector_pools import FAMILIES, assert_greedy, on_every_family, some_verified
 
-from harness_selectors.mmr import reference_scores
-from harness_selectors.numerics.similarity import reference_cosines
-from harness_selectors.score_mmr import ScoreMMR
+from harness_selectors.mmr import ScoreMMR, reference_scores
 
 
 def scored_pool(h, seed=0):

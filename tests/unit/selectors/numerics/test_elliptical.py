@@ -18,7 +18,7 @@ def mixture(rng: np.random.Generator, n: int):
 @pytest.mark.parametrize("size", [8, 256])
 def test_blocks_of_sure_picks_give_the_order_of_the_reference(size, monkeypatch):
     h = mixture(np.random.default_rng(20), 1500)
-    blocks = recorded(monkeypatch, elliptical._Factor, "fall", lambda _, factor, g, lower: len(g))
+    blocks = recorded(monkeypatch, elliptical.Linear, "explain", lambda _, left, active, slots, lower: len(slots))
     monkeypatch.setattr(elliptical, "ACTIVE", size)
     order = ranked(RepExp(), pool_of(embeddings=h))
     assert order == reference_order(h, 1.0, order[:1])
@@ -27,7 +27,7 @@ def test_blocks_of_sure_picks_give_the_order_of_the_reference(size, monkeypatch)
 
 
 def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
-    blocks = recorded(monkeypatch, elliptical._Factor, "fall", lambda _, factor, g, lower: len(g))
+    blocks = recorded(monkeypatch, elliptical.Linear, "explain", lambda _, left, active, slots, lower: len(slots))
     h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
     ranking = RepExp().rank(pool_of(embeddings=h), np.random.default_rng(0))
     list(islice(ranking, 16))
@@ -39,7 +39,7 @@ def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e60])
 def test_bonuses_are_as_exact_after_they_have_fallen_by_many_digits(scale, monkeypatch):
-    renewed = recorded(monkeypatch, elliptical._Factor, "bonuses", lambda _, factor, rows: len(rows))
+    renewed = recorded(monkeypatch, elliptical.Linear, "residuals", lambda _, left: len(left.rows))
     directions = 10.0 ** np.arange(0, 6, 0.25)
     h = scale * directions * np.random.default_rng(22).normal(size=(900, 24))
     order = ranked(RepExp(lam=scale**2), pool_of(embeddings=h))

@@ -1,32 +1,22 @@
-"""Similarities by scipy; the median distance; `set_coverage.py`; and `nearest_pick.py`: first picks are cheap."""
+"""The median distance; incidence and coverage of n-grams; and `nearest_pick.py`: first picks are cheap."""
 
 from itertools import islice
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import pdist
 from support.selector_pools import recorded
 from support.vector_pools import vector_pool
 
 from harness_selectors.kcenter import KCenter
-from harness_selectors.kmeans_pp import KMeansPP
+from harness_selectors.kmeans import KMeansPP
 from harness_selectors.mmr import MMR
-from harness_selectors.numerics import nearest_pick, set_coverage, similarity
-from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
+from harness_selectors.ngram_coverage import coverage_rounds, incidence
+from harness_selectors.numerics import nearest_pick, similarity
 
 
 def median_bandwidth(h) -> float:
     return float(np.median(pdist(np.unique(h.astype(np.float64), axis=0))))
-
-
-def test_the_reference_kernels_are_those_of_scipy():
-    h = np.random.default_rng(34).normal(size=(8, 3)).astype(np.float32)
-    wide = h.astype(np.float64)
-    assert reference_cosines(h) == pytest.approx(1 - cdist(h, h, "cosine"), abs=1e-12)
-    assert reference_gaussian(h, 0.7) == pytest.approx(np.exp(-(cdist(wide, wide) ** 2) / (2 * 0.7**2)), rel=1e-12)
-    twice = np.vstack([h, h, -0.0 * h[:2]])
-    assert reference_gaussian(twice) == pytest.approx(reference_gaussian(twice, median_bandwidth(twice)), rel=1e-12)
-    assert reference_cosines(twice)[16:, 14:].tolist() == [[0, 0, 1, 1]] * 2
 
 
 def test_the_median_distance_of_many_rows_is_near_that_of_all_and_depends_on_no_order():
@@ -44,18 +34,18 @@ def test_the_median_distance_of_near_copies_keeps_its_digits():
 
 
 def test_no_ngram_runs_from_one_text_into_the_next():
-    has = set_coverage.incidence(["a b", "c", "", "d e f"], 3, str.split)
+    has = incidence(["a b", "c", "", "d e f"], 3, str.split)
     assert has.indptr.tolist() == [0, 3, 4, 4, 10]
     assert has.shape == (4, 10)
 
 
 def test_rows_without_weight_come_last_by_index():
-    has = set_coverage.incidence(["a", "b", "a", "c"], 1, str.split)
-    assert list(set_coverage.coverage_rounds(has, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]
+    has = incidence(["a", "b", "a", "c"], 1, str.split)
+    assert list(coverage_rounds(has, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]
 
 
 def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
-    pairs = recorded(monkeypatch, nearest_pick.Sieve, "near", lambda near, *_: near.size)
+    pairs = recorded(monkeypatch, nearest_pick.NearestPick, "near", lambda near, *_: near.size)
     h = np.random.default_rng(27).normal(size=(3000, 16)).astype(np.float32)
     for ranker in (KCenter(), MMR(), KMeansPP()):
         pairs.clear()

@@ -1,6 +1,6 @@
 """The outer structure of an answer: brackets, elements of lists and sets."""
 
-from harness_tasks.math_answers.structure import Collection, collection, is_balanced, split
+from harness_tasks.math_answers.normal_form import Collection, collection, is_balanced, split
 
 
 def test_brackets_are_balanced_or_nothing_reads_them():

@@ -1,0 +1,112 @@
+"""What selectors share besides vectors: the columns of a pool, and parameters; what is wrong is refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from harness import HarnessError, Pool
+
+from .vectors import Float64s, Floats
+
+LIKELIHOODS = ("logprob", "mean-logprob")  # scores of every pool with log-probabilities: the sum, the mean per token
+
+
+class RanksAfter:
+    """A ranker whose whole order is that after no picks; `rank_after` says what it is, and what it costs."""
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """Return all n indices, lazily."""
+        return self.rank_after(pool, (), rng)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """Return the indices not in `verified`, best first."""
+        raise NotImplementedError
+
+
+def vectors_of(pool: Pool, selector: str) -> Floats:
+    """Return the pool's vectors (n, d), in their dtype (finite: `Pool` checks that)."""
+    h = pool.embeddings
+    if len(h) and not h.shape[1]:
+        raise HarnessError(f"{selector}: the pool has no embeddings; it needs an embedder (--embedder hidden-mean)")
+    return h
+
+
+def logprobs_of(pool: Pool, selector: str, per_token: bool = False) -> Float64s:
+    """Return the log-probability (n,) of each response, finite: the sum over its tokens, or their mean."""
+    logprobs = np.asarray(pool.logprobs, np.float64)
+    finite = np.isfinite(logprobs)
+    if len(logprobs) and np.isnan(logprobs).all():
+        raise HarnessError(f"{selector}: the pool has no log-probabilities; it needs a pool that carries them")
+    if not finite.all():
+        index = finite.argmin()
+        raise HarnessError(f"{selector}: the log-probability of response {index} is {logprobs[index]}; fix or drop it")
+    return logprobs / np.maximum(pool.lengths, 1) if per_token else logprobs
+
+
+def column_of(name: str | None) -> str:
+    """Return the column of a pool, as in a selector's `needs`, in which the score of that name is."""
+    return "logprobs" if name in LIKELIHOODS else "scores"
+
+
+def scores_of(pool: Pool, name: str | None, selector: str) -> Float64s:
+    """Return the scores of that name (n,), the larger the better, NaN where unknown; None: the pool's only ones."""
+    if name in LIKELIHOODS:
+        return logprobs_of(pool, selector, per_token=name == "mean-logprob")
+    if not pool.scores:
+        raise HarnessError(
+            f"{selector}: the pool has no scores: give them in the pool file or make them by --scorer (docs/pools.md), "
+            "or take the log-probability as the score (by=logprob)"
+        )
+    names = ", ".join(pool.scores)
+    if name is None and len(pool.scores) > 1:
+        raise HarnessError(f"{selector}: the pool has several scores: say by=NAME, one of {names}")
+    if name is not None and name not in pool.scores:
+        raise HarnessError(f"{selector}: the pool has no score {name!r}; it has {names}")
+    return np.asarray(pool.scores[next(iter(pool.scores)) if name is None else name], np.float64)
+
+
+def standardised(scores: Float64s) -> Float64s:
+    """Return the scores (n,) minus their mean, over their standard deviation; unknown ones count as the lowest known.
+
+    All are 0 if they are equal, or none is known.
+    """
+    known = scores[~np.isnan(scores)]
+    filled = np.where(np.isnan(scores), known.min(initial=np.inf), scores) if len(known) else np.zeros(len(scores))
+    centred = filled - filled.mean() if len(filled) else filled
+    largest = np.abs(centred).max(initial=0)
+    if not largest > 1e-12 * np.abs(filled).max(initial=0):
+        return np.zeros(len(scores))
+    centred /= largest  # so that no square overflows
+    return np.asarray(centred / np.sqrt((centred**2).mean()))
+
+
+def check_size(selector: str, k: int, n: int) -> None:
+    """Raise HarnessError unless a pool of n responses has subsets of size k >= 1."""
+    if not 1 <= k <= n:
+        raise HarnessError(f"{selector}: k must be in 1..{n}, the size of the pool, got {k}")
+
+
+def check_parameters(selector: str, component: Any, **rules: str) -> None:
+    """Raise HarnessError unless each Literal field has one of its values, and each number keeps its rule.
+
+    A rule is "> 0" or ">= 1" (and finite), or "in [0, 1]". None keeps it: it is the default where it is allowed.
+    """
+    for name, hint in get_type_hints(type(component)).items():
+        value, allowed = getattr(component, name), [repr(each) for each in get_args(hint)]
+        if get_origin(hint) is Literal and repr(value) not in allowed:
+            names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            raise HarnessError(f"{selector}: {name} must be {names}, got {value!r}")
+    for name, rule in rules.items():
+        value, (sign, bound) = getattr(component, name), rule.split(maxsplit=1)
+        if value is None:
+            continue
+        if sign == "in":
+            kept = 0 <= value <= 1
+        else:
+            kept = (value > float(bound) if sign == ">" else value >= float(bound)) and value < np.inf
+        if not kept:
+            rule += " and finite" if value == np.inf else ""
+            raise HarnessError(f"{selector}: {name} must be {rule}, got {value}")
