@@ -95,6 +95,7 @@ class Math(MathTask):
     owner = "AoPS and the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
+    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test", "reward": "strict"}
     instruction = INSTRUCTION
     stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
     pools_as = "math"
@@ -103,13 +104,6 @@ class Math(MathTask):
     data: str | None = None
     math500: str | None = None
     fallback: bool = True
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import MATH
-
-        return MATH
 
     @property
     def revision(self) -> str:

@@ -100,10 +100,6 @@ class DapoMath(MathTask):
         """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
         return zero_shot(problem)
 
-    def default_split(self, model: str) -> tuple[str, str]:
-        """Return `train` and no remark: the data have no test split."""
-        return "train", ""
-
 
 class DapoAime(DapoMath):
     """DAPO-Math-17k to train on, AIME 2024 to choose the checkpoint by, AIME 2025 to report on.
@@ -114,14 +110,15 @@ class DapoAime(DapoMath):
 
     max_tokens = 8192
     pools_as = "dapo-aime"
-    splits = ("train", "dev", "test")
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import DAPO_AIME
-
-        return DAPO_AIME
+    splits = ("test", "train", "dev")
+    rl: ClassVar[Mapping[str, Any]] = {
+        **{"train": "train", "dev": "dev", "test": "test", "reward": "strict"},
+        "settings": {
+            **{"batch": 512, "mini_batch": 128, "micro_batch": 8, "save_every": 10},
+            **{"max_prompt": 2048, "max_response": 8192},
+        },
+        "bonus": {"repexp": {"dim": 128}},
+    }
 
     @property
     def revision(self) -> str:
@@ -135,10 +132,6 @@ class DapoAime(DapoMath):
         if split == "train":
             return super().problems(split)
         return (Aime24 if split == "dev" else Aime25)(data=self.data).problems("test")
-
-    def default_split(self, model: str) -> tuple[str, str]:
-        """Return `test`, which is AIME 2025, and no remark."""
-        return "test", ""
 
 
 def _problem(row: Row) -> Problem:

@@ -73,7 +73,6 @@ class EvalPlus(Task):
 
     n = 64
     splits = ("test",)
-    reads_finish = True
     grader = "3"
     dataset: ClassVar[str]
     release: ClassVar[Release]
@@ -116,8 +115,6 @@ class EvalPlus(Task):
         if not self.runs_answers:
             return None
         return self._name if self.tests == "plus" else f"{self._name}:tests={self.tests}"
-
-    verdicts_as = pools_as
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems, in the file's order."""

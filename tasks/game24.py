@@ -59,20 +59,21 @@ class Game24(Task):
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "heldout")
     grader = "2"
-    default_model = "tiny24"
+    defaults: ClassVar[Mapping[str, str]] = {"model": "tiny24"}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "quick": {"limit": 100, "n": 32, "selector": ["repexp", "uniform", "facility-location"]}
     }
     sizes: ClassVar[Mapping[str, int]] = {"test": 1362, "heldout": 269}
+    # This project's own settings, chosen by the dev pass@1 of plain GRPO alone: twenty steps, minutes on one core.
+    rl: ClassVar[Mapping[str, Any]] = {
+        **{"train": "train", "dev": "dev", "test": "heldout", "model": "tiny24-medium"},
+        "settings": {
+            **{"learning_rate": 3e-4, "batch": 64, "mini_batch": 16, "micro_batch": 64, "max_response": 96},
+            **{"steps": 20, "save_every": 5, "dev_samples": 8},
+        },
+    }
 
     data: str | None = None
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import GAME24
-
-        return GAME24
 
     @property
     def revision(self) -> str:

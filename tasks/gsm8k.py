@@ -74,6 +74,7 @@ class Gsm8k(MathTask):
     max_tokens = 512
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
+    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test", "reward": "strict"}
     instruction = INSTRUCTION
     statements = "####"
     strict = "####"
@@ -83,13 +84,6 @@ class Gsm8k(MathTask):
 
     data: str | None = None
     fallback: bool = True
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import GSM8K
-
-        return GSM8K
 
     @property
     def revision(self) -> str:

@@ -55,7 +55,6 @@ class Own(Task):
     n = 64
     max_tokens = 512
     pools_as = "own"
-    reads_finish = True
     splits: ClassVar[Sequence[str]] = ("test",)
 
     file: str | None = None
@@ -146,23 +145,35 @@ class Own(Task):
         """Return the line's `messages`, else one user message with its prompt."""
         return list(problem.meta.get("messages") or super().messages(problem))
 
-    def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """Return the grader's verdict on one response."""
-        gold, cut_off = str(problem.reference), finish == "length"
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Return the grader's verdict on one complete response."""
+        return self.verify_all(problem, [response])[0]
+
+    def verify_all(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
+        """Return the verdict on each response; commands and checks by math-verify run on all cores."""
+        if self.grader == "math":
+            return _MATH.verify_all(problem, responses, finish=finish)
+        is_alone = self.grader != "command" or multiprocessing.parent_process() is not None
+        with ThreadPoolExecutor(1 if is_alone else len(os.sched_getaffinity(0))) as threads:
+            ends = [""] * len(responses) if finish is None else finish
+            return list(threads.map(lambda text, end: self._verdict(problem, text, end == "length"), responses, ends))
+
+    def _verdict(self, problem: Problem, response: str, cut_off: bool) -> Verdict:
+        gold = str(problem.reference)
         if self.grader == "command":
             given = {"response": response, "reference": gold, "prompt": problem.prompt}
             return commands.run(self.command or "", given, self.timeout_s)
-        if self.grader == "math":
-            return _MATH.verify(problem, response, finish=finish)
+        if self.grader == "regex":
+            return self._by_pattern(gold, response)
         if self.grader == "number":
             number = stated_numbers.stated_number(response, cut_off)
             if number is None:
                 return wrong("cut off" if cut_off else "no number")
             return _judged(stated_numbers.is_right(gold, number, self.tolerance))
-        if self.grader == "regex":
-            return self._by_pattern(gold, response)
         expected = choices.bare_letter(gold) if self.grader == "choice" else texts.normalised(gold)
-        given_answer = self.answer(problem, response, finish=finish)
+        given_answer = self._answer(response, cut_off)
         return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
 
     def _by_pattern(self, gold: str, response: str) -> Verdict:
@@ -176,39 +187,39 @@ class Own(Task):
             return wrong("no match")
         return _judged(self.pattern is None or texts.normalised(match) == texts.normalised(gold))
 
-    def verify_all(
-        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
-    ) -> list[Verdict]:
-        """Return the verdict on each response; commands and checks by math-verify run on all cores."""
-        if self.grader == "math":
-            return _MATH.verify_all(problem, responses, finish=finish)
-        ends = finish if finish is not None else [""] * len(responses)
-        is_alone = self.grader != "command" or multiprocessing.parent_process() is not None
-        with ThreadPoolExecutor(1 if is_alone else len(os.sched_getaffinity(0))) as threads:
-            return list(threads.map(lambda text, end: self.verify(problem, text, finish=end), responses, ends))
-
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """Return what a verdict by math depends on, or a command's response and files; None for the cheap graders."""
+        """Return what a verdict by math or by a command depends on; None for the cheap graders."""
         if self.grader == "math":
             return _MATH.verdict_key(problem, response, answer, finish=finish)
         if self.command is None:
             return None
-        return json.dumps([response, *(sources.file_revision("own", str(p)) for p in commands.own_files(self.command))])
+        files = [sources.file_revision("own", str(file)) for file in commands.own_files(self.command)]
+        return json.dumps([self.command, self.timeout_s, response, *files])
 
-    def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
+    def answer(self, problem: Problem, response: str) -> str | None:
         """Return the answer in one spelling: a number, a letter, what `pattern` finds, else the stated text.
 
         None without one. The reference is not looked at.
         """
-        if self.pattern is not None:
-            try:
-                return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
-            except (TimeoutError, EOFError):
-                return None
+        return self.answers(problem, [response])[0]
+
+    def answers(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[str | None]:
+        """Return the answer of each response."""
         if self.grader == "math":
-            return _MATH.answer(problem, response, finish=finish)
-        by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
-        return by_grader.get(self.grader, texts.answer)(response, finish == "length")
+            return _MATH.answers(problem, responses, finish=finish)
+        ends = [""] * len(responses) if finish is None else finish
+        return [self._answer(text, end == "length") for text, end in zip(responses, ends, strict=True)]
+
+    def _answer(self, response: str, cut_off: bool) -> str | None:
+        if self.pattern is None:
+            by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
+            return by_grader.get(self.grader, texts.answer)(response, cut_off)
+        try:
+            return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
+        except (TimeoutError, EOFError):
+            return None
 
 
 def _judged(is_right: bool) -> Verdict:

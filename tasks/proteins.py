@@ -31,7 +31,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
+from harness import HarnessError, Problem, Verdict, correct, error, wrong
+from harness.contracts import Measured
 from harness.errors import did_you_mean
 from harness.records import Weights
 from harness.system.json_text import read_lines
@@ -49,7 +50,7 @@ ANY = "any"  # a split with one problem, with the same name, for imported sequen
 
 
 @dataclass(frozen=True)
-class Proteins(Task):
+class Proteins(Measured):
     """Sequences of each length, plausible if ESMFold's pLDDT and pTM both exceed their thresholds.
 
     length              the lengths of split `test`: 64, 64+128, 64..256:64 (from 64 to 256 in steps of 64)
@@ -121,16 +122,6 @@ class Proteins(Task):
         if self.data is not None:
             return _problems_in(Path(self.data).expanduser())
         return [Problem(f"length-{n}", "_" * n) for n in lengths(LENGTHS.get(split, self.length))]
-
-    def verify(self, problem: Problem, response: str) -> Verdict:
-        """Return the verdict on one sequence, which is folded if it may be an answer (see `fault`)."""
-        return self.verify_all(problem, [response])[0]
-
-    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
-        """Return the verdict on each sequence, in order; those that cannot be an answer are not folded."""
-        sequences = self.measurable(problem, list(dict.fromkeys(responses)))
-        values = dict(zip(sequences, self.measurer().measure(sequences), strict=True)) if sequences else {}
-        return [self.judge(problem, text, values.get(text, {})) for text in responses]
 
     def measurable(self, problem: Problem, responses: Sequence[str]) -> list[str]:
         """Return the responses that may be answers; the others are wrong however they fold."""
