@@ -34,12 +34,10 @@ import numpy as np
 
 from harness import HarnessError, Problem
 
-from . import aime
-from .aime import Aime24, Aime25, zero_shot
-from .competition_math import INSTRUCTION
+from .aime import Aime24, Aime25
+from .competition_math import Competition
 from .data import sources
 from .data.sources import Hub, Row
-from .math_answers import MathTask
 
 HUB = Hub(
     task="dapo-math",
@@ -58,7 +56,7 @@ AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
 
 @dataclass(frozen=True)
-class DapoMath(MathTask):
+class DapoMath(Competition):
     """Problems for RL: 4,096 of them (split `train`), or all (`all`).
 
     seed       chooses the 4,096
@@ -70,17 +68,10 @@ class DapoMath(MathTask):
     owner = "AoPS and others"
     splits: ClassVar[Sequence[str]] = ("train", "all")
     paper: ClassVar[Mapping[str, Any]] = {"task": {"fallback": "no"}}
-    instruction = INSTRUCTION
     pools_as = "dapo-math"
+    hub = HUB
 
-    data: str | None = None
     seed: int = 0
-    fallback: bool = True
-
-    @property
-    def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file or folder."""
-        return sources.revision(HUB, self.data)
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split, ordered by their ids."""
@@ -95,10 +86,6 @@ class DapoMath(MathTask):
             )
         chosen = np.random.default_rng(self.seed).choice(len(problems), TRAIN_SIZE, replace=False)
         return [problems[i] for i in np.sort(chosen)]
-
-    def plain(self, problem: Problem) -> str:
-        """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
-        return zero_shot(problem)
 
 
 class DapoAime(DapoMath):
@@ -123,8 +110,8 @@ class DapoAime(DapoMath):
     @property
     def revision(self) -> str:
         """Return the first 12 digits of the three datasets' commits, joined by `+`, or the hash of the local file."""
-        commits = [HUB.revision, *(hub.revision for hub in aime.HUBS.values())]
-        return "+".join(commit[:12] for commit in commits) if self.data is None else super().revision
+        hubs = (HUB, Aime24.hub, Aime25.hub)
+        return "+".join(hub.revision[:12] for hub in hubs) if self.data is None else super().revision
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split: `train` from DAPO-Math-17k, `dev` is AIME 2024, `test` is AIME 2025."""

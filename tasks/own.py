@@ -30,10 +30,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
+from harness.system.children import require_program
 
 from .data import sources
 from .data.sources import Hub, Row
-from .graders import choices, commands, patterns, stated_numbers, texts
+from .graders import choices, commands, stated
 from .math_answers import MathTask
 
 _MATH = MathTask()
@@ -99,7 +100,12 @@ class Own(Task):
     def _problem(self, row: Row) -> Problem:
         number = row.place.rpartition(", ")[2].replace(" ", "-")
         messages = _messages(row)
-        prompt = row.text("prompt") if messages is None else _transcript(messages)
+        if messages is None:
+            prompt = row.text("prompt")
+        elif len(messages) == 1:
+            prompt = messages[0]["content"]
+        else:  # a text that fixes the chat
+            prompt = "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
         meta = {} if messages is None else {"messages": messages}
         return Problem(row.text("id").strip() if row.find("id") is not None else number, prompt, self._gold(row), meta)
 
@@ -109,7 +115,7 @@ class Own(Task):
         gold = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
         if value is None or not gold.strip():
             raise row.fault(f"no value in column 'reference' (columns: {', '.join(map(str, row.values))})")
-        if self.grader == "number" and stated_numbers.number_in(gold) is None:
+        if self.grader == "number" and stated.number_in(gold) is None:
             raise row.fault(
                 f"grader=number needs a number as reference, got {gold!r:.60}: put such lines into a file of their own "
                 "with grader=exact"
@@ -118,7 +124,7 @@ class Own(Task):
             raise row.fault(f"grader=choice needs a letter from A to J as reference, got {gold!r:.60}")
         if self.grader == "regex" and self.pattern is None:
             _require_pattern(gold, f"{row.place}: reference")
-        elif self.grader in ("exact", "regex") and not texts.normalised(gold):
+        elif self.grader in ("exact", "regex") and not stated.normalised(gold):
             raise row.fault(f"reference has no letter or digit, got {gold!r:.60}")
         return gold
 
@@ -131,7 +137,7 @@ class Own(Task):
         os.environ.pop(commands.UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[commands.UNSAFE_EXEC] = "1"
-        commands.require(self.command)
+        require_program(commands.words_of(self.command), "own: command")
         return commands.tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:
@@ -168,24 +174,24 @@ class Own(Task):
         if self.grader == "regex":
             return self._by_pattern(gold, response)
         if self.grader == "number":
-            number = stated_numbers.stated_number(response, cut_off)
+            number = stated.stated_number(response, cut_off)
             if number is None:
                 return wrong("cut off" if cut_off else "no number")
-            return _judged(stated_numbers.is_right(gold, number, self.tolerance))
-        expected = choices.bare_letter(gold) if self.grader == "choice" else texts.normalised(gold)
+            return _judged(stated.is_right(gold, number, self.tolerance))
+        expected = choices.bare_letter(gold) if self.grader == "choice" else stated.normalised(gold)
         given_answer = self._answer(response, cut_off)
         return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
 
     def _by_pattern(self, gold: str, response: str) -> Verdict:
         try:
-            match = patterns.last_match(self.pattern or gold, response)
+            match = stated.last_match(self.pattern or gold, response)
         except TimeoutError:
-            return wrong(f"the search took longer than {patterns.LIMIT_S:g} s")
+            return wrong(f"the search took longer than {stated.LIMIT_S:g} s")
         except EOFError:
             return error("the process of the search was killed")
         if match is None:
             return wrong("no match")
-        return _judged(self.pattern is None or texts.normalised(match) == texts.normalised(gold))
+        return _judged(self.pattern is None or stated.normalised(match) == stated.normalised(gold))
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
         """Return what a verdict by math or by a command depends on; None for the cheap graders."""
@@ -214,10 +220,10 @@ class Own(Task):
 
     def _answer(self, response: str, cut_off: bool) -> str | None:
         if self.pattern is None:
-            by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
-            return by_grader.get(self.grader, texts.answer)(response, cut_off)
+            by_grader = {"number": stated.number_answer, "choice": choices.answer}
+            return by_grader.get(self.grader, stated.text_answer)(response, cut_off)
         try:
-            return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
+            return stated.normalised(stated.last_match(self.pattern, response) or "") or None
         except (TimeoutError, EOFError):
             return None
 
@@ -240,7 +246,7 @@ def _messages(row: Row) -> list[Message] | None:
         return None
     if row.find("prompt") is not None:
         raise row.fault("has prompt and messages: give one of them")
-    is_chat = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
+    is_chat = isinstance(messages, list) and messages and all(map(_is_message, messages))
     if not is_chat or messages[-1]["role"] != "user":
         raise row.fault('messages must be a list of {"role": ..., "content": ...} that ends with the user\'s')
     return [{"role": message["role"], "content": message["content"]} for message in messages]
@@ -250,10 +256,3 @@ def _is_message(message: object) -> bool:
     if not isinstance(message, dict) or not isinstance(message.get("content"), str):
         return False
     return bool(message["content"].strip()) and message.get("role") in ROLES
-
-
-def _transcript(messages: Sequence[Message]) -> str:
-    """Return the chat as a text that fixes it: the content of a single message, else one JSON text a message."""
-    if len(messages) == 1:
-        return messages[0]["content"]
-    return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
