@@ -99,10 +99,17 @@ class DapoAime(DapoMath):
     pools_as = "dapo-aime"
     splits = ("test", "train", "dev")
     rl: ClassVar[Mapping[str, Any]] = {
-        **{"train": "train", "dev": "dev", "test": "test", "reward": "strict"},
+        "train": "train",
+        "dev": "dev",
+        "test": "test",
+        "reward": "strict",
         "settings": {
-            **{"batch": 512, "mini_batch": 128, "micro_batch": 8, "save_every": 10},
-            **{"max_prompt": 2048, "max_response": 8192},
+            "batch": 512,
+            "mini_batch": 128,
+            "micro_batch": 8,
+            "max_prompt": 2048,
+            "max_response": 8192,
+            "save_every": 10,
         },
         "bonus": {"repexp": {"dim": 128}},
     }

@@ -27,6 +27,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
@@ -85,11 +86,15 @@ class Own(Task):
             raise HarnessError("own: say which file has the problems: --task own:file=questions.jsonl, or --data FILE")
         return path
 
+    def _command_files(self) -> list[str]:
+        """Return the hashes of the files that the command names: its code, an edit of which may change verdicts."""
+        words = [] if self.command is None else commands.words_of(self.command)
+        return [sources.file_revision("own", word) for word in words if Path(word).is_file()]
+
     @property
     def revision(self) -> str:
         """Return the hash of the file, and of the files that the command names."""
-        files = [self._path, *map(str, commands.own_files(self.command) if self.command else [])]
-        return ",".join(sources.file_revision("own", file) for file in files)
+        return ",".join([sources.file_revision("own", self._path), *self._command_files()])
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems in the file's order. HarnessError for a line that is not one, or an id given twice."""
@@ -99,15 +104,13 @@ class Own(Task):
 
     def _problem(self, row: Row) -> Problem:
         number = row.place.rpartition(", ")[2].replace(" ", "-")
+        name = number if row.find("id") is None else row.text("id").strip()
+        if row.find("messages") is None:
+            return Problem(name, row.text("prompt"), self._gold(row))
         messages = _messages(row)
-        if messages is None:
-            prompt = row.text("prompt")
-        elif len(messages) == 1:
-            prompt = messages[0]["content"]
-        else:  # a text that fixes the chat
-            prompt = "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
-        meta = {} if messages is None else {"messages": messages}
-        return Problem(row.text("id").strip() if row.find("id") is not None else number, prompt, self._gold(row), meta)
+        prompt = "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
+        prompt = prompt if len(messages) > 1 else messages[0]["content"]
+        return Problem(name, prompt, self._gold(row), {"messages": messages})
 
     def _gold(self, row: Row) -> str:
         """Return the line's reference as text. HarnessError if the grader cannot use it."""
@@ -199,8 +202,7 @@ class Own(Task):
             return _MATH.verdict_key(problem, response, answer, finish=finish)
         if self.command is None:
             return None
-        files = [sources.file_revision("own", str(file)) for file in commands.own_files(self.command)]
-        return json.dumps([self.command, self.timeout_s, response, *files])
+        return json.dumps([self.command, self.timeout_s, response, *self._command_files()])
 
     def answer(self, problem: Problem, response: str) -> str | None:
         """Return the answer in one spelling: a number, a letter, what `pattern` finds, else the stated text.
@@ -239,11 +241,9 @@ def _require_pattern(pattern: str, what: str) -> None:
         raise HarnessError(f"{what} is no regular expression ({failure}), got {pattern!r:.60}") from None
 
 
-def _messages(row: Row) -> list[Message] | None:
-    """Return the line's chat; None if it has a prompt instead. HarnessError if it has both, or the chat is none."""
+def _messages(row: Row) -> list[Message]:
+    """Return the line's chat. HarnessError if it has a prompt too, or the chat is none."""
     messages = row.find("messages")
-    if messages is None:
-        return None
     if row.find("prompt") is not None:
         raise row.fault("has prompt and messages: give one of them")
     is_chat = isinstance(messages, list) and messages and all(map(_is_message, messages))

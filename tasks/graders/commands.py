@@ -45,11 +45,6 @@ def words_of(command: str) -> list[str]:
     return words
 
 
-def own_files(command: str) -> list[Path]:
-    """Return the files that the command names: its code, an edit of which may change verdicts."""
-    return [Path(word) for word in words_of(command) if Path(word).is_file()]
-
-
 def tier(unsafe_exec: bool) -> tuple[str, str]:
     """Return "bwrap" or "none", and a line about it for the user; HarnessError if nothing confines the program."""
     fault = "as asked for" if os.environ.get(TIER) == "none" else _fault()
