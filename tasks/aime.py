@@ -24,14 +24,14 @@ from typing import Any, ClassVar
 
 from harness import Problem
 
-from .competition_math import Competition
+from .competition_math import FromHub
 from .data import math_rows, sources
 from .data.sources import Hub
 
 INSTEAD = "--data FILE, JSONL or parquet with problem (or question, or prompt) and answer"
 
 
-class Aime(Competition):
+class Aime(FromHub):
     """One year's thirty problems, from the hub or a local file.
 
     fallback   no: a response without a box has no answer. With --paper it is no.

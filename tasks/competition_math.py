@@ -83,15 +83,14 @@ $7^{2022}$ is $9$. The answer is $\boxed{9}$.
 
 
 @dataclass(frozen=True)
-class Competition(MathTask):
-    """What the tasks of MATH, AIME and DAPO share.
+class FromHub(MathTask):
+    """What the tasks of MATH, GSM8K, AIME and DAPO share: a dataset of the hub, the paper's settings, `fallback`.
 
     fallback   no: a response without a box has no answer. With --paper and in RL it is no.
     """
 
     n = 64
     max_tokens = 512
-    owner = "AoPS and the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     instruction = INSTRUCTION
     hub: ClassVar[Hub]
@@ -110,12 +109,13 @@ class Competition(MathTask):
 
 
 @dataclass(frozen=True)
-class Math500(Competition):
+class Math500(FromHub):
     """The 500 problems of MATH-500, or those of a local file.
 
     fallback   no: a response without a box has no answer. With --paper it is no.
     """
 
+    owner = "AoPS and the MAA"
     stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
     pools_as = "math500"
     sizes: ClassVar[Mapping[str, int]] = {"test": 500}

@@ -35,7 +35,7 @@ import numpy as np
 from harness import HarnessError, Problem
 
 from .aime import Aime24, Aime25
-from .competition_math import Competition
+from .competition_math import FromHub
 from .data import sources
 from .data.sources import Hub, Row
 
@@ -56,7 +56,7 @@ AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
 
 @dataclass(frozen=True)
-class DapoMath(Competition):
+class DapoMath(FromHub):
     """Problems for RL: 4,096 of them (split `train`), or all (`all`).
 
     seed       chooses the 4,096

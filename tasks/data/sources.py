@@ -42,8 +42,6 @@ class Hub:
     """A dataset of the hub at one commit.
 
     task       the task that reads it; every error message begins with its name
-    repo       the dataset's id
-    revision   the full hash of the commit
     instead    for error messages: what to give if the hub cannot be reached, an option and a description of its file
     configs    the configs that make up a split, in this order; None for a dataset without configs
     named      the dataset's names of splits, if they differ from the task's
@@ -101,10 +99,7 @@ class Row:
 
 
 def revision(hub: Hub, data: str | None) -> str:
-    """Return the pinned commit, or the hash of the local data.
-
-    data   the path of a local file or folder; None: the hub
-    """
+    """Return the pinned commit, or the hash of the local file or folder `data`."""
     return hub.revision if data is None else file_revision(hub.task, data)
 
 
