@@ -37,7 +37,7 @@ class Task:
     """The base class of tasks. An author writes `problems` and `verify`, and `answer` where selectors may read answers.
 
     n, max_tokens  small settings for daily use
-    splits         what `problems` can be asked for; the first is the default
+    splits         what `problems` can be asked for; the default is test, or else the first
     sizes          split -> number of problems, where it is fixed: a run is priced by it before any data is there
     grader         version of `verify` and `answer`; part of the verdicts' key
     presets        named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}; every task
@@ -101,7 +101,7 @@ class Task:
 
         model  the engine's name for the model; "" if it is not known, e.g. for a pool file
         """
-        return self.splits[0], ""
+        return "test" if "test" in self.splits else self.splits[0], ""
 
     # 2. Grading that costs much, runs code, or depends on how a response ended. The harness calls only these.
     #

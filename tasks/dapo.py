@@ -97,7 +97,7 @@ class DapoAime(DapoMath):
 
     max_tokens = 8192
     pools_as = "dapo-aime"
-    splits = ("test", "train", "dev")
+    splits = ("train", "dev", "test")
     rl: ClassVar[Mapping[str, Any]] = {
         "train": "train",
         "dev": "dev",
