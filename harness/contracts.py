@@ -34,56 +34,26 @@ Report = Callable[[int], None]  # called with the number of units just done
 
 
 class Task:
-    """The base class of tasks, with a default for nearly every member; a task overrides what differs.
+    """The base class of tasks. An author writes `problems` and `verify`, and `answer` where selectors may read answers.
 
-    n, max_tokens    small settings for daily use
-    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split", and
-                     "task": the parameters that the task itself takes under `--paper` and in RL: {"fallback": "no"}
-    grader           version of `verify` and `answer`; part of the verdicts' key
-    owner            who owns the problems' texts, if nobody may pass them on; `pool push --prompts` then refuses them
-    default_model    the model used if the user names none; None = the engine's default
-    defaults         options of `harness run` used if the user does not give them: {"engine": ..., "embedder": ...}
-    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}; every task
-                     has `quick`, which takes minutes: few problems, few and short responses
-    sizes            split -> number of problems, where it is fixed: a run is priced by it before any data is there
-    pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
-    verdicts_as      the name under which the verdicts that all pools share are stored, for a task whose parameters
-                     change answers only
-    reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
-                     then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
-                     it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
-    stop             strings with which a base model goes on after its answer to `plain`, such as a next question: its
-                     response ends before them, if the engine can do that
-    chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
-                     problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
-
-    Optional members:
-
-    audit            `audit(problem, response)`: the verdict of a second, stricter grader, for `--audit` and `--reward
-                     strict`; None if it cannot judge this response
-    rl               for a task that RL trains on: {"train": split, "dev": split, "test": split}; "reward": "strict" if
-                     `audit` gives the reward; only what differs from the paper: "settings" (fields of `Settings`) and
-                     "bonus" ({name: {parameter: value}})
-    measurer, judge  for costly measurements that verdicts compare with thresholds: see `Measured`
+    n, max_tokens  small settings for daily use
+    splits         what `problems` can be asked for; the default is test, or else the first
+    sizes          split -> number of problems, where it is fixed: a run is priced by it before any data is there
+    grader         version of `verify` and `answer`; part of the verdicts' key
+    presets        named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}; every task
+                   has `quick`, which takes minutes: few problems, few and short responses
+    defaults       options of `harness run` used if the user does not give them: {"engine": ..., "model": ...}
     """
 
     n: ClassVar[int] = 64
     max_tokens: ClassVar[int] = 512
-    paper: ClassVar[Mapping[str, Any]] = {}
     splits: ClassVar[Sequence[str]] = ("test",)
+    sizes: ClassVar[Mapping[str, int]] = {}
     grader: ClassVar[str] = "1"
-    owner: ClassVar[str | None] = None
-    default_model: ClassVar[str | None] = None
-    defaults: ClassVar[Mapping[str, str]] = {}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "quick": {"limit": 10, "n": 16, "max_tokens": 256, "selector": ["repexp", "uniform", "facility-location"]}
     }
-    sizes: ClassVar[Mapping[str, int]] = {}
-    pools_as: ClassVar[str | None] = None
-    verdicts_as: ClassVar[str | None] = None
-    reads_finish: ClassVar[bool] = False
-    stop: ClassVar[Sequence[str]] = ()
-    chance_gradings: ClassVar[int] = 0
+    defaults: ClassVar[Mapping[str, str]] = {}
 
     @property
     def revision(self) -> str:
@@ -94,12 +64,70 @@ class Task:
         """The problems of a split, in a fixed order."""
         raise NotImplementedError
 
+    def messages(self, problem: Problem) -> list[Message]:
+        """The problem as a chat."""
+        return [{"role": "user", "content": problem.prompt}]
+
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Grade one response; pure: same input, same verdict."""
+        raise NotImplementedError
+
+    def answer(self, problem: Problem, response: str) -> str | None:
+        """The canonical final answer, extracted, not graded; None if there is none."""
+        return None
+
+    # That is all that most tasks need. Four abilities are optional; the fourth is `Measured`, below.
+    #
+    # 1. Other prompts and pools.
+    #
+    # stop      strings with which a base model goes on after its answer to `plain`, such as a next question: its
+    #           response ends before them, if the engine can do that
+    # pools_as  the name under which pools are stored, for a task whose parameters change verdicts or answers only
+    # paper     the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split", and
+    #           "task": the parameters that the task itself takes under `--paper` and in RL: {"fallback": "no"}
+    # owner     who owns the problems' texts, if nobody may pass them on; `pool push --prompts` then refuses them
+
+    stop: ClassVar[Sequence[str]] = ()
+    pools_as: ClassVar[str | None] = None
+    paper: ClassVar[Mapping[str, Any]] = {}
+    owner: ClassVar[str | None] = None
+
+    def plain(self, problem: Problem) -> str:
+        """The problem as text to be continued, for base models: those without a chat template."""
+        return "\n".join(message["content"] for message in self.messages(problem))
+
     def default_split(self, model: str) -> tuple[str, str]:
         """Return the split that a model is tested on, and a remark for the user or "".
 
         model  the engine's name for the model; "" if it is not known, e.g. for a pool file
         """
-        return "test", ""
+        return "test" if "test" in self.splits else self.splits[0], ""
+
+    # 2. Grading that costs much, runs code, or depends on how a response ended. The harness calls only these.
+    #
+    # finish        for each response "stop", "length" (cut off by the token limit) or "" (unknown: take it as complete)
+    # runs_answers  True: an answer costs a run of the response. `run_answers(problem, responses, *, finish)`, called in
+    #               the place of `answers`, gives a `Ran` for each; None for a fault of ours: it is run again next time
+
+    def verify_all(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
+        """Grade many responses to one problem."""
+        return [self.verify(problem, response) for response in responses]
+
+    def answers(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[str | None]:
+        """The answers of many responses to one problem."""
+        return [self.answer(problem, response) for response in responses]
+
+    def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
+        """Return a text that fixes the verdict: of equal keys, in all pools of a store, only one is graded.
+
+        It names the parameters too that `pools_as` leaves out, if the verdict depends on them. None (the default):
+        every response is graded, for tasks whose grading costs less than the look-up. `answer`: the response's.
+        """
+        return None
 
     def check(self, unsafe_exec: bool = False) -> str:
         """Raise HarnessError unless this machine can grade; return a remark for the user ("sandbox: bwrap"), or "".
@@ -113,53 +141,48 @@ class Task:
         """The conditions of grading on this machine, recorded with verdicts but in no key: {"sandbox": "bwrap"}."""
         return {}
 
-    def messages(self, problem: Problem) -> list[Message]:
-        """The problem as a chat."""
-        return [{"role": "user", "content": problem.prompt}]
+    # 3. A second grader, and training. The first two are not there by default.
+    #
+    # audit            `audit(problem, response)`: the verdict of a second, stricter grader, for `--audit` and `--reward
+    #                  strict`; None if it cannot judge this response
+    # rl               for a task that RL trains on: {"train": split, "dev": split, "test": split}; "reward": "strict"
+    #                  if `audit` gives the reward; only what differs from the paper: "settings" (fields of `Settings`)
+    #                  and "bonus" ({name: {parameter: value}})
+    # chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
+    #                  problem, to estimate how often a verdict is correct by chance (`columns.verdicts`); 0: none
 
-    def plain(self, problem: Problem) -> str:
-        """The problem as text to be continued, for base models: those without a chat template."""
-        return "\n".join(message["content"] for message in self.messages(problem))
+    chance_gradings: ClassVar[int] = 0
 
-    def verify(self, problem: Problem, response: str) -> Verdict:
-        """Grade one response; pure: same input, same verdict."""
-        raise NotImplementedError
 
-    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
-        """Grade many responses to one problem; override it if the grader is faster in batches."""
-        return [self.verify(problem, response) for response in responses]
+class Ran(NamedTuple):
+    """What running a response gave: its canonical answer, None if it has none, and the CPU seconds of the run.
 
-    def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
-        """Return a text that fixes the verdict: of equal keys, in all pools of a store, only one is graded.
+    Equal programs may run once: the cost then stands with the first of them, and the others have 0.
+    """
 
-        None (the default): every response is graded, for tasks whose grading costs less than the look-up. `answer` is
-        what `self.answer` returned for the response.
-        """
-        return None
+    answer: str | None
+    cpu_s: float
 
-    def answer(self, problem: Problem, response: str) -> str | None:
-        """The canonical final answer, extracted, not graded; None if there is none."""
-        return None
 
-    def answers(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
-        """The answers of many responses to one problem; override it if the extraction is faster in batches."""
-        return [self.answer(problem, response) for response in responses]
+class Measured(Task):
+    """A task that grades in two steps, as measuring costs much: measure a response, then judge its measurements.
 
-    @property
-    def runs_answers(self) -> bool:
-        """Whether answers cost a run of each response, with the task's present parameters; tables show the cost."""
-        return False
+    measured_together  after how many responses their measurements are stored
+    """
 
-    def run_answers(self, problem: Problem, responses: Sequence[str]) -> Sequence[Ran | None]:
-        """Run each response, without any expected output; None for a fault of ours, after which it is run again.
+    measured_together: ClassVar[int] = 64
 
-        Equal programs may run once: the cost then stands with the first of them, and the others have 0.
+    def measurer(self) -> Any:
+        """The object that measures responses.
+
+        Its `identity()` is all that fixes the measurements: the key under which they are stored. `measure(texts)` gives
+        those of each text by name, {} if it has none; equal texts always have equal measurements.
         """
         raise NotImplementedError
 
-    # Defaults of a task that is `Measured`.
-
-    measured_together: ClassVar[int] = 64  # after how many responses their measurements are stored
+    def judge(self, problem: Problem, response: str, measurements: Mapping[str, float]) -> Verdict:
+        """The verdict by a response's measurements, which may be another tool's ({}: it has none); pure and cheap."""
+        raise NotImplementedError
 
     def measurable(self, problem: Problem, responses: Sequence[str]) -> Sequence[str]:
         """The responses that have to be measured: all but those whose verdict needs no measurement."""
@@ -169,27 +192,17 @@ class Task:
         """About how many seconds it takes to measure so many responses to each problem, from a probe; None: unknown."""
         return None
 
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Measure the response, if it has to be, and judge it."""
+        return self.verify_all(problem, [response])[0]
 
-class Ran(NamedTuple):
-    """What running a response gave: its canonical answer, None if it has none, and the CPU seconds of the run."""
-
-    answer: str | None
-    cpu_s: float
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """A task that grades in two steps, as measuring costs much: measure a response, then judge its measurements."""
-
-    def measurer(self) -> Any:
-        """The object that measures responses.
-
-        Its `identity()` is all that fixes the measurements: the key under which they are stored. `measure(texts)` gives
-        those of each text by name, {} if it has none; equal texts always have equal measurements.
-        """
-
-    def judge(self, problem: Problem, response: str, measurements: Mapping[str, float]) -> Verdict:
-        """The verdict by a response's measurements, which may be another tool's ({}: it has none); pure and cheap."""
+    def verify_all(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
+        """Measure each distinct response that has to be, and judge all."""
+        texts = list(self.measurable(problem, list(dict.fromkeys(responses))))
+        values = dict(zip(texts, self.measurer().measure(texts), strict=True)) if texts else {}
+        return [self.judge(problem, text, values.get(text, {})) for text in responses]
 
 
 # Selectors.
@@ -291,7 +304,7 @@ class Engine(Protocol):
 
     chats     False if the model has no chat template: prompts are then `task.plain(problem)`; default True
     stops     True if it ends a response before a request's stop strings; default False
-    served    True if a server has the models: the task's `default_model` is then not used; default False
+    served    True if a server has the models: the model in a task's `defaults` is then not used; default False
     to_fetch  `to_fetch()`: what would be downloaded, such as "the weights of org/name", "" if nothing; asks no server.
               The user is told what a run takes before that begins
     score     `score(prompt, responses, report)`: the log-probabilities of responses that exist already, (n,) float64,

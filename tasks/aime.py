@@ -12,7 +12,7 @@ Data: HuggingFaceH4/aime_2024 (its only split is called train) and math-ai/aime2
 nine public files each name (the hub could not be reached when this was written). `data` reads a local file (JSONL, a
 JSON array or parquet, with problem, question or prompt, and answer), or a folder with a clone of the dataset. An
 instruction at a problem's end that asks for a `\boxed{}` is removed. A row's id, its url or the
-order of the rows tells which problem it is (`data/aime_rows.py`).
+order of the rows tells which problem it is (`data/math_rows.py`).
 
 The paper's pools (RepExp, arXiv:2510.11686): 8,192 responses of up to 8,192 tokens at temperature 1.
 """
@@ -20,36 +20,18 @@ The paper's pools (RepExp, arXiv:2510.11686): 8,192 responses of up to 8,192 tok
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness import Problem
 
-from .competition_math import INSTRUCTION
-from .data import aime_rows, sources
+from .competition_math import FromHub
+from .data import math_rows, sources
 from .data.sources import Hub
-from .math_answers import MathTask
 
 INSTEAD = "--data FILE, JSONL or parquet with problem (or question, or prompt) and answer"
-HUBS = {
-    2024: Hub(
-        task="aime24",
-        repo="HuggingFaceH4/aime_2024",
-        revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
-        instead=INSTEAD,
-        named={"test": "train"},
-    ),
-    2025: Hub(
-        task="aime25",
-        repo="math-ai/aime25",
-        revision="563bb8404243c5f09de6ec262f2db674fe5bce9b",
-        instead=INSTEAD,
-    ),
-}
 
 
-@dataclass(frozen=True)
-class Aime(MathTask):
+class Aime(FromHub):
     """One year's thirty problems, from the hub or a local file.
 
     fallback   no: a response without a box has no answer. With --paper it is no.
@@ -59,30 +41,16 @@ class Aime(MathTask):
     max_tokens = 2048
     owner = "the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 8192, "max_tokens": 8192, "sampler": {}, "task": {"fallback": "no"}}
-    instruction = INSTRUCTION
     year: ClassVar[int]
     sizes: ClassVar[Mapping[str, int]] = {"test": 30}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "quick": {"limit": 4, "n": 8, "max_tokens": 1024, "selector": ["repexp", "uniform", "facility-location"]}
     }
 
-    data: str | None = None
-    fallback: bool = True
-
-    @property
-    def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file or folder."""
-        return sources.revision(HUBS[self.year], self.data)
-
     def problems(self, split: str) -> list[Problem]:
         """Return the problems, in the order of the data."""
-        hub = HUBS[self.year]
-        sources.refuse_unknown(hub.task, split, self.splits)
-        return aime_rows.problems_of_year(hub.task, self.year, list(sources.rows(hub, split, self.data)))
-
-    def plain(self, problem: Problem) -> str:
-        """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
-        return zero_shot(problem)
+        sources.refuse_unknown(self.hub.task, split, self.splits)
+        return math_rows.problems_of_year(self.hub.task, self.year, list(sources.rows(self.hub, split, self.data)))
 
 
 class Aime24(Aime):
@@ -90,6 +58,13 @@ class Aime24(Aime):
 
     year = 2024
     pools_as = "aime24"
+    hub = Hub(
+        task="aime24",
+        repo="HuggingFaceH4/aime_2024",
+        revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+        instead=INSTEAD,
+        named={"test": "train"},
+    )
 
 
 class Aime25(Aime):
@@ -97,8 +72,9 @@ class Aime25(Aime):
 
     year = 2025
     pools_as = "aime25"
-
-
-def zero_shot(problem: Problem) -> str:
-    """Return the problem, the instruction and `Solution:`, as one text for a model to continue."""
-    return f"Problem: {problem.prompt}\n{INSTRUCTION}\nSolution:"
+    hub = Hub(
+        task="aime25",
+        repo="math-ai/aime25",
+        revision="563bb8404243c5f09de6ec262f2db674fe5bce9b",
+        instead=INSTEAD,
+    )

@@ -9,11 +9,12 @@ ASCII are not accepted.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import dropwhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MAX_SIDES = 8  # of a chain of equations
 MAX_CHARS = 200  # of a side
@@ -43,20 +44,8 @@ _CLOSING = {"(": ")", "[": "]", "{": "}", r"\{": r"\}"}
 _FRACTIONS = {r"\frac", r"\dfrac", r"\tfrac"}
 _KNOWN = {*_SIGNS, *_CLOSING, *_CLOSING.values(), *_FRACTIONS}
 _SPACES = {"&", r"\\", r"\,", r"\;", r"\:", r"\!", "\\ ", r"\quad", r"\qquad"}
-_LAYOUT = {
-    "$",
-    "`",
-    r"\(",
-    r"\)",
-    r"\[",
-    r"\]",
-    r"\left",
-    r"\right",
-    r"\displaystyle",
-    r"\mathbf",
-    r"\mathrm",
-    *_SPACES,
-}
+_LAYOUT = {*_SPACES, *"$`", *(rf"\{sign}" for sign in "()[]")}
+_LAYOUT |= {r"\left", r"\right", r"\displaystyle", r"\mathbf", r"\mathrm"}
 _BEFORE = {"**", "***", "_", "#", ">"}
 _AFTER = {"**", "***", "_", ".", ",", ";", "✓", "✔", "✅"}
 _DIGITS = re.compile(r"[0-9]+")
@@ -64,6 +53,7 @@ _ANOTHER = re.compile(r"[=≠]|[0-9)][^A-Za-z0-9,]*[-+*/×÷·−][^A-Za-z0-9,]*
 _TAKES_BACK = re.compile(r"\b(?:wrong|incorrect|invalid|(?:is|does) not|isn't|doesn't|fails)\b", re.IGNORECASE)
 _OR_ELSE = re.compile(r"\b(?:or|not|no|but|wait|instead|actually)\b", re.IGNORECASE)
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
+_OPERATIONS: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": Fraction}
 _NUMBER_PRECEDENCE = 3  # a number never needs brackets
 
 
@@ -97,7 +87,9 @@ def last_statement(text: str) -> str:
     its `Answer:` or inside `\[ \]`. A line that begins with = or an arrow continues the line before it. Of a line only
     what follows "answer is", "expression is" or the like is returned. Raises NotArithmetic if there is no answer.
     """
-    text = _joined_lines(_ENVIRONMENT.sub("", text))
+    text = _ENVIRONMENT.sub("", text)
+    if _CONTINUES.search(text):
+        text = _joined_lines(text)
     box = _last_box(text)
     heads = list(_ANSWER.finditer(text))
     if box and (not heads or box[0] > heads[-1].start() or box[1] >= heads[-1].end()):
@@ -113,8 +105,6 @@ def last_statement(text: str) -> str:
 
 def _joined_lines(text: str) -> str:
     """Return the text with each line that continues a chain appended to the last line before it that is not blank."""
-    if _CONTINUES.search(text) is None:
-        return text
     lines: list[list[str]] = []
     for line in text.split("\n"):
         if lines and _CONTINUES.match(line):
@@ -170,7 +160,7 @@ def symbols(text: str, target: int | None = None) -> list[str]:
 
 
 def chain(tokens: Sequence[str]) -> list[list[str]]:
-    """Return the sides of a chain of equations: the tokens that `symbols` returns, split at every =."""
+    """Return the sides of a chain of equations: the tokens of `symbols`, split at every =."""
     sides: list[list[str]] = [[]]
     for token in tokens:
         if token == "=":
@@ -201,23 +191,23 @@ def _without_remark(text: str, target: int | None) -> list[str]:
 
 
 def _before_remark(tokens: list[str], remark: str, target: int | None) -> list[str]:
-    """Return the tokens before a remark; raises NotArithmetic if it may not follow an expression."""
+    """Return the tokens before a remark; NotArithmetic if none may stand there, or if it states or takes back a thing.
+
+    It may name `target` and the numbers before it, and no others.
+    """
     before = tokens[-1] if tokens else ""
     in_brackets = before == "(" and remark.rstrip(" \t\r.*_$`").endswith(")")
-    if not (in_brackets or before in {".", ",", ";"}) or _states_something(remark, {*tokens, str(target)}):
+    numbers = set(_DIGITS.findall(remark[:MAX_REMARK]))
+    if (
+        not (in_brackets or before in {".", ",", ";"})
+        or len(remark) > MAX_REMARK
+        or not numbers <= {*tokens, str(target)}
+        or _ANOTHER.search(remark)
+        or _TAKES_BACK.search(remark)
+        or (numbers and _OR_ELSE.search(remark))
+    ):
         raise NotArithmetic("syntax")
     return tokens[:-1]
-
-
-def _states_something(remark: str, allowed: set[str]) -> bool:
-    """Whether a remark makes another statement, or takes the one before it back.
-
-    allowed   the numbers that it may name
-    """
-    numbers = set(_DIGITS.findall(remark[:MAX_REMARK]))
-    if len(remark) > MAX_REMARK or not numbers <= allowed or _ANOTHER.search(remark) or _TAKES_BACK.search(remark):
-        return True
-    return bool(numbers and _OR_ELSE.search(remark))
 
 
 def _plain_brackets(tokens: Sequence[str]) -> list[str]:
@@ -289,15 +279,7 @@ def _join(left: _Operand, sign: str, right: _Operand) -> _Operand:
     precedence = _PRECEDENCE[sign]
     left_text = f"({left.text})" if left.precedence < precedence else left.text
     right_text = f"({right.text})" if right.precedence <= precedence else right.text
-    return _Operand(_apply(left.value, sign, right.value), f"{left_text} {sign} {right_text}", precedence)
-
-
-def _apply(left: Fraction | int | None, sign: str, right: Fraction | int | None) -> Fraction | int | None:
-    """Return the exact value; None if a side has none, or for a division by zero."""
-    if left is None or right is None or (sign == "/" and right == 0):
-        return None
-    if sign == "+":
-        return left + right
-    if sign == "-":
-        return left - right
-    return left * right if sign == "*" else Fraction(left) / right
+    value = None
+    if left.value is not None and right.value is not None and not (sign == "/" and right.value == 0):
+        value = _OPERATIONS[sign](left.value, right.value)
+    return _Operand(value, f"{left_text} {sign} {right_text}", precedence)

@@ -83,41 +83,70 @@ $7^{2022}$ is $9$. The answer is $\boxed{9}$.
 
 
 @dataclass(frozen=True)
-class Math(MathTask):
-    """The 5,000 test problems of MATH, its 7,500 training problems, or those of a local file.
+class FromHub(MathTask):
+    """What the tasks of MATH, GSM8K, AIME and DAPO share: a dataset of the hub, the paper's settings, `fallback`.
 
-    math500    a local file of MATH-500, which tells dev from rl-test; None: MATH-500 from the hub
     fallback   no: a response without a box has no answer. With --paper and in RL it is no.
     """
 
     n = 64
     max_tokens = 512
-    owner = "AoPS and the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
-    splits = ("test", "train", "dev", "rl-test")
     instruction = INSTRUCTION
-    stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
-    pools_as = "math"
-    sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": 500, "rl-test": 4_500}
+    hub: ClassVar[Hub]
 
     data: str | None = None
-    math500: str | None = None
     fallback: bool = True
 
     @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import MATH
-
-        return MATH
-
-    @property
     def revision(self) -> str:
-        """Return the pinned commit of the dataset, or the hash of the local file or folder.
+        """Return the pinned commit of the dataset, or the hash of the local file or folder."""
+        return sources.revision(self.hub, self.data)
 
-        It does not depend on `math500`, which chooses problems and does not change them.
-        """
-        return sources.revision(MATH, self.data)
+    def plain(self, problem: Problem) -> str:
+        """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
+        return f"Problem: {problem.prompt}\n{INSTRUCTION}\nSolution:"
+
+
+@dataclass(frozen=True)
+class Math500(FromHub):
+    """The 500 problems of MATH-500, or those of a local file.
+
+    fallback   no: a response without a box has no answer. With --paper it is no.
+    """
+
+    owner = "AoPS and the MAA"
+    stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
+    pools_as = "math500"
+    sizes: ClassVar[Mapping[str, int]] = {"test": 500}
+    hub = MATH_500
+
+    def problems(self, split: str) -> list[Problem]:
+        """Return the problems, in the official order or that of the local file."""
+        sources.refuse_unknown("math500", split, self.splits)
+        return sources.problems(sources.rows(MATH_500, split, self.data), math_rows.answered_problem)
+
+    def plain(self, problem: Problem) -> str:
+        """Return four worked examples and the problem in their form, for models without a chat template."""
+        return f"{WORKED}Problem: {problem.prompt}\nSolution:"
+
+
+@dataclass(frozen=True)
+class Math(Math500):
+    """The 5,000 test problems of MATH, its 7,500 training problems, or those of a local file.
+
+    math500    a local file of MATH-500, which tells dev from rl-test; None: MATH-500 from the hub. It chooses problems
+               and does not change them, so `revision` does not depend on it.
+    fallback   no: a response without a box has no answer. With --paper and in RL it is no.
+    """
+
+    splits = ("test", "train", "dev", "rl-test")
+    pools_as = "math"
+    sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": 500, "rl-test": 4_500}
+    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test", "reward": "strict"}
+    hub = MATH
+
+    math500: str | None = None
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split, in the official order (subject by subject) or that of the local file."""
@@ -131,46 +160,3 @@ class Math(MathTask):
         math500 = sources.problems(sources.rows(DEV, "test", self.math500), math_rows.answered_problem)
         dev = math_rows.ids_of_math500(math500, problems)
         return [problem for problem in problems if (problem.id in dev) == (split == "dev")]
-
-    def plain(self, problem: Problem) -> str:
-        """Return four worked examples and the problem in their form, for models without a chat template."""
-        return worked_examples(problem)
-
-
-@dataclass(frozen=True)
-class Math500(MathTask):
-    """The 500 problems of MATH-500, or those of a local file.
-
-    fallback   no: a response without a box has no answer. With --paper it is no.
-    """
-
-    n = 64
-    max_tokens = 512
-    owner = "AoPS and the MAA"
-    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
-    instruction = INSTRUCTION
-    stop = ("\nProblem:",)  # where a base model goes on with a next problem of its own
-    pools_as = "math500"
-    sizes: ClassVar[Mapping[str, int]] = {"test": 500}
-
-    data: str | None = None
-    fallback: bool = True
-
-    @property
-    def revision(self) -> str:
-        """Return the pinned commit of the dataset, or the hash of the local file or folder."""
-        return sources.revision(MATH_500, self.data)
-
-    def problems(self, split: str) -> list[Problem]:
-        """Return the problems, in the official order or that of the local file."""
-        sources.refuse_unknown("math500", split, self.splits)
-        return sources.problems(sources.rows(MATH_500, split, self.data), math_rows.answered_problem)
-
-    def plain(self, problem: Problem) -> str:
-        """Return four worked examples and the problem in their form, for models without a chat template."""
-        return worked_examples(problem)
-
-
-def worked_examples(problem: Problem) -> str:
-    """Return four worked examples and the problem in their form."""
-    return f"{WORKED}Problem: {problem.prompt}\nSolution:"

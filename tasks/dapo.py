@@ -34,12 +34,10 @@ import numpy as np
 
 from harness import HarnessError, Problem
 
-from . import aime
-from .aime import Aime24, Aime25, zero_shot
-from .competition_math import INSTRUCTION
+from .aime import Aime24, Aime25
+from .competition_math import FromHub
 from .data import sources
 from .data.sources import Hub, Row
-from .math_answers import MathTask
 
 HUB = Hub(
     task="dapo-math",
@@ -58,7 +56,7 @@ AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
 
 @dataclass(frozen=True)
-class DapoMath(MathTask):
+class DapoMath(FromHub):
     """Problems for RL: 4,096 of them (split `train`), or all (`all`).
 
     seed       chooses the 4,096
@@ -70,17 +68,10 @@ class DapoMath(MathTask):
     owner = "AoPS and others"
     splits: ClassVar[Sequence[str]] = ("train", "all")
     paper: ClassVar[Mapping[str, Any]] = {"task": {"fallback": "no"}}
-    instruction = INSTRUCTION
     pools_as = "dapo-math"
+    hub = HUB
 
-    data: str | None = None
     seed: int = 0
-    fallback: bool = True
-
-    @property
-    def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file or folder."""
-        return sources.revision(HUB, self.data)
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split, ordered by their ids."""
@@ -96,14 +87,6 @@ class DapoMath(MathTask):
         chosen = np.random.default_rng(self.seed).choice(len(problems), TRAIN_SIZE, replace=False)
         return [problems[i] for i in np.sort(chosen)]
 
-    def plain(self, problem: Problem) -> str:
-        """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
-        return zero_shot(problem)
-
-    def default_split(self, model: str) -> tuple[str, str]:
-        """Return `train` and no remark: the data have no test split."""
-        return "train", ""
-
 
 class DapoAime(DapoMath):
     """DAPO-Math-17k to train on, AIME 2024 to choose the checkpoint by, AIME 2025 to report on.
@@ -115,19 +98,27 @@ class DapoAime(DapoMath):
     max_tokens = 8192
     pools_as = "dapo-aime"
     splits = ("train", "dev", "test")
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import DAPO_AIME
-
-        return DAPO_AIME
+    rl: ClassVar[Mapping[str, Any]] = {
+        "train": "train",
+        "dev": "dev",
+        "test": "test",
+        "reward": "strict",
+        "settings": {
+            "batch": 512,
+            "mini_batch": 128,
+            "micro_batch": 8,
+            "max_prompt": 2048,
+            "max_response": 8192,
+            "save_every": 10,
+        },
+        "bonus": {"repexp": {"dim": 128}},
+    }
 
     @property
     def revision(self) -> str:
         """Return the first 12 digits of the three datasets' commits, joined by `+`, or the hash of the local file."""
-        commits = [HUB.revision, *(hub.revision for hub in aime.HUBS.values())]
-        return "+".join(commit[:12] for commit in commits) if self.data is None else super().revision
+        hubs = (HUB, Aime24.hub, Aime25.hub)
+        return "+".join(hub.revision[:12] for hub in hubs) if self.data is None else super().revision
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split: `train` from DAPO-Math-17k, `dev` is AIME 2024, `test` is AIME 2025."""
@@ -135,10 +126,6 @@ class DapoAime(DapoMath):
         if split == "train":
             return super().problems(split)
         return (Aime24 if split == "dev" else Aime25)(data=self.data).problems("test")
-
-    def default_split(self, model: str) -> tuple[str, str]:
-        """Return `test`, which is AIME 2025, and no remark."""
-        return "test", ""
 
 
 def _problem(row: Row) -> Problem:

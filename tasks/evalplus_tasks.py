@@ -73,7 +73,6 @@ class EvalPlus(Task):
 
     n = 64
     splits = ("test",)
-    reads_finish = True
     grader = "3"
     dataset: ClassVar[str]
     release: ClassVar[Release]
@@ -115,8 +114,6 @@ class EvalPlus(Task):
         if not self.runs_answers:
             return None
         return self._name if self.tests == "plus" else f"{self._name}:tests={self.tests}"
-
-    verdicts_as = pools_as
 
     def problems(self, split: str) -> list[Problem]:
         sources.refuse_unknown(self._name, split, self.splits)

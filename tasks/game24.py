@@ -59,20 +59,30 @@ class Game24(Task):
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "heldout")
     grader = "2"
-    default_model = "tiny24"
+    defaults: ClassVar[Mapping[str, str]] = {"model": "tiny24"}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "quick": {"limit": 100, "n": 32, "selector": ["repexp", "uniform", "facility-location"]}
     }
     sizes: ClassVar[Mapping[str, int]] = {"test": 1362, "heldout": 269}
+    # This project's own settings, chosen by the dev pass@1 of plain GRPO alone: twenty steps, minutes on one core.
+    rl: ClassVar[Mapping[str, Any]] = {
+        "train": "train",
+        "dev": "dev",
+        "test": "heldout",
+        "model": "tiny24-medium",
+        "settings": {
+            "learning_rate": 3e-4,
+            "batch": 64,
+            "mini_batch": 16,
+            "micro_batch": 64,
+            "max_response": 96,
+            "steps": 20,
+            "save_every": 5,
+            "dev_samples": 8,
+        },
+    }
 
     data: str | None = None
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import GAME24
-
-        return GAME24
 
     @property
     def revision(self) -> str:
@@ -143,7 +153,8 @@ def _last_statement(response: object) -> tuple[Expression, str | None]:
     text = response if len(response) <= LOOK_AT else response[-LOOK_AT:].partition("\n")[2]
     sides = chain(symbols(last_statement(_BOXED_24.sub(_read_boxed_24, text)), TARGET))
     if sides[0] == [str(TARGET)] and len(sides) > 1:  # 24 = (10 - 6) * 5 + 4, and 24 = 20 + 4 = (10 - 6) * 5 + 4
-        sides = sides[::-1] if _has_a_hand(sides[-1]) else sides[1:] + sides[:1]
+        is_hand = sum(token.isdecimal() for token in sides[-1]) == HAND
+        sides = sides[::-1] if is_hand else sides[1:] + sides[:1]
     untrue = next((side for side in sides[1:] if not _is_target(side)), None)
     return evaluate(sides[0]), None if untrue is None else " ".join(untrue)
 
@@ -152,11 +163,6 @@ def _read_boxed_24(box: re.Match[str]) -> str:
     r"""Return what `\boxed{24}` is read as: "" after a number or a bracket, as it repeats the result, else "24"."""
     before = box.string[max(0, box.start() - _BEFORE_BOX) : box.start()].rpartition("\n")[2].rstrip(" \t$.,;:*_")
     return "" if before[-1:].isdecimal() or before[-1:] in {")", "]", "}"} else str(TARGET)
-
-
-def _has_a_hand(side: Sequence[str]) -> bool:
-    """Whether a side has four numbers."""
-    return sum(token.isdecimal() for token in side) == HAND
 
 
 def _is_target(side: Sequence[str]) -> bool:

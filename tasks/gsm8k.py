@@ -27,9 +27,9 @@ from typing import Any, ClassVar
 
 from harness import Problem
 
+from .competition_math import FromHub
 from .data import sources
 from .data.sources import Hub, Row
-from .math_answers import MathTask
 
 HUB = Hub(
     task="gsm8k",
@@ -64,16 +64,14 @@ She gets 50 - 34 = 16 back. #### 16
 
 
 @dataclass(frozen=True)
-class Gsm8k(MathTask):
+class Gsm8k(FromHub):
     """The 1,319 test problems, the 7,473 training problems, or those of a local file.
 
     fallback   no: a response without a `####` or a box has no answer. With --paper and in RL it is no.
     """
 
-    n = 64
-    max_tokens = 512
-    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
+    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test", "reward": "strict"}
     instruction = INSTRUCTION
     statements = "####"
     strict = "####"
@@ -81,20 +79,7 @@ class Gsm8k(MathTask):
     pools_as = "gsm8k"
     sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": DEV, "rl-test": SIZES["test"] - DEV}
 
-    data: str | None = None
-    fallback: bool = True
-
-    @property
-    def rl(self) -> Mapping[str, Any]:
-        """Return the settings for RL on this task."""
-        from .data.rl_settings import GSM8K
-
-        return GSM8K
-
-    @property
-    def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file or folder."""
-        return sources.revision(HUB, self.data)
+    hub = HUB
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split, in the official order or that of the local file."""

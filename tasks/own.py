@@ -27,13 +27,15 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
+from harness.system.children import require_program
 
 from .data import sources
 from .data.sources import Hub, Row
-from .graders import choices, commands, patterns, stated_numbers, texts
+from .graders import choices, commands, stated
 from .math_answers import MathTask
 
 _MATH = MathTask()
@@ -55,7 +57,6 @@ class Own(Task):
     n = 64
     max_tokens = 512
     pools_as = "own"
-    reads_finish = True
     splits: ClassVar[Sequence[str]] = ("test",)
 
     file: str | None = None
@@ -85,11 +86,15 @@ class Own(Task):
             raise HarnessError("own: say which file has the problems: --task own:file=questions.jsonl, or --data FILE")
         return path
 
+    def _command_files(self) -> list[str]:
+        """Return the hashes of the files that the command names: its code, an edit of which may change verdicts."""
+        words = [] if self.command is None else commands.words_of(self.command)
+        return [sources.file_revision("own", word) for word in words if Path(word).is_file()]
+
     @property
     def revision(self) -> str:
         """Return the hash of the file, and of the files that the command names."""
-        files = [self._path, *map(str, commands.own_files(self.command) if self.command else [])]
-        return ",".join(sources.file_revision("own", file) for file in files)
+        return ",".join([sources.file_revision("own", self._path), *self._command_files()])
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems in the file's order. HarnessError for a line that is not one, or an id given twice."""
@@ -99,10 +104,13 @@ class Own(Task):
 
     def _problem(self, row: Row) -> Problem:
         number = row.place.rpartition(", ")[2].replace(" ", "-")
+        name = number if row.find("id") is None else row.text("id").strip()
+        if row.find("messages") is None:
+            return Problem(name, row.text("prompt"), self._gold(row))
         messages = _messages(row)
-        prompt = row.text("prompt") if messages is None else _transcript(messages)
-        meta = {} if messages is None else {"messages": messages}
-        return Problem(row.text("id").strip() if row.find("id") is not None else number, prompt, self._gold(row), meta)
+        prompt = "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
+        prompt = prompt if len(messages) > 1 else messages[0]["content"]
+        return Problem(name, prompt, self._gold(row), {"messages": messages})
 
     def _gold(self, row: Row) -> str:
         """Return the line's reference as text. HarnessError if the grader cannot use it."""
@@ -110,7 +118,7 @@ class Own(Task):
         gold = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
         if value is None or not gold.strip():
             raise row.fault(f"no value in column 'reference' (columns: {', '.join(map(str, row.values))})")
-        if self.grader == "number" and stated_numbers.number_in(gold) is None:
+        if self.grader == "number" and stated.number_in(gold) is None:
             raise row.fault(
                 f"grader=number needs a number as reference, got {gold!r:.60}: put such lines into a file of their own "
                 "with grader=exact"
@@ -119,7 +127,7 @@ class Own(Task):
             raise row.fault(f"grader=choice needs a letter from A to J as reference, got {gold!r:.60}")
         if self.grader == "regex" and self.pattern is None:
             _require_pattern(gold, f"{row.place}: reference")
-        elif self.grader in ("exact", "regex") and not texts.normalised(gold):
+        elif self.grader in ("exact", "regex") and not stated.normalised(gold):
             raise row.fault(f"reference has no letter or digit, got {gold!r:.60}")
         return gold
 
@@ -132,7 +140,7 @@ class Own(Task):
         os.environ.pop(commands.UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[commands.UNSAFE_EXEC] = "1"
-        commands.require(self.command)
+        require_program(commands.words_of(self.command), "own: command")
         return commands.tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:
@@ -146,35 +154,9 @@ class Own(Task):
         """Return the line's `messages`, else one user message with its prompt."""
         return list(problem.meta.get("messages") or super().messages(problem))
 
-    def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """Return the grader's verdict on one response."""
-        gold, cut_off = str(problem.reference), finish == "length"
-        if self.grader == "command":
-            given = {"response": response, "reference": gold, "prompt": problem.prompt}
-            return commands.run(self.command or "", given, self.timeout_s)
-        if self.grader == "math":
-            return _MATH.verify(problem, response, finish=finish)
-        if self.grader == "number":
-            number = stated_numbers.stated_number(response, cut_off)
-            if number is None:
-                return wrong("cut off" if cut_off else "no number")
-            return _judged(stated_numbers.is_right(gold, number, self.tolerance))
-        if self.grader == "regex":
-            return self._by_pattern(gold, response)
-        expected = choices.bare_letter(gold) if self.grader == "choice" else texts.normalised(gold)
-        given_answer = self.answer(problem, response, finish=finish)
-        return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
-
-    def _by_pattern(self, gold: str, response: str) -> Verdict:
-        try:
-            match = patterns.last_match(self.pattern or gold, response)
-        except TimeoutError:
-            return wrong(f"the search took longer than {patterns.LIMIT_S:g} s")
-        except EOFError:
-            return error("the process of the search was killed")
-        if match is None:
-            return wrong("no match")
-        return _judged(self.pattern is None or texts.normalised(match) == texts.normalised(gold))
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Return the grader's verdict on one complete response."""
+        return self.verify_all(problem, [response])[0]
 
     def verify_all(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
@@ -182,33 +164,70 @@ class Own(Task):
         """Return the verdict on each response; commands and checks by math-verify run on all cores."""
         if self.grader == "math":
             return _MATH.verify_all(problem, responses, finish=finish)
-        ends = finish if finish is not None else [""] * len(responses)
         is_alone = self.grader != "command" or multiprocessing.parent_process() is not None
         with ThreadPoolExecutor(1 if is_alone else len(os.sched_getaffinity(0))) as threads:
-            return list(threads.map(lambda text, end: self.verify(problem, text, finish=end), responses, ends))
+            ends = [""] * len(responses) if finish is None else finish
+            return list(threads.map(lambda text, end: self._verdict(problem, text, end == "length"), responses, ends))
+
+    def _verdict(self, problem: Problem, response: str, cut_off: bool) -> Verdict:
+        gold = str(problem.reference)
+        if self.grader == "command":
+            given = {"response": response, "reference": gold, "prompt": problem.prompt}
+            return commands.run(self.command or "", given, self.timeout_s)
+        if self.grader == "regex":
+            return self._by_pattern(gold, response)
+        if self.grader == "number":
+            number = stated.stated_number(response, cut_off)
+            if number is None:
+                return wrong("cut off" if cut_off else "no number")
+            return _judged(stated.is_right(gold, number, self.tolerance))
+        expected = choices.bare_letter(gold) if self.grader == "choice" else stated.normalised(gold)
+        given_answer = self._answer(response, cut_off)
+        return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
+
+    def _by_pattern(self, gold: str, response: str) -> Verdict:
+        try:
+            match = stated.last_match(self.pattern or gold, response)
+        except TimeoutError:
+            return wrong(f"the search took longer than {stated.LIMIT_S:g} s")
+        except EOFError:
+            return error("the process of the search was killed")
+        if match is None:
+            return wrong("no match")
+        return _judged(self.pattern is None or stated.normalised(match) == stated.normalised(gold))
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """Return what a verdict by math depends on, or a command's response and files; None for the cheap graders."""
+        """Return what a verdict by math or by a command depends on; None for the cheap graders."""
         if self.grader == "math":
             return _MATH.verdict_key(problem, response, answer, finish=finish)
         if self.command is None:
             return None
-        return json.dumps([response, *(sources.file_revision("own", str(p)) for p in commands.own_files(self.command))])
+        return json.dumps([self.command, self.timeout_s, response, *self._command_files()])
 
-    def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
+    def answer(self, problem: Problem, response: str) -> str | None:
         """Return the answer in one spelling: a number, a letter, what `pattern` finds, else the stated text.
 
         None without one. The reference is not looked at.
         """
-        if self.pattern is not None:
-            try:
-                return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
-            except (TimeoutError, EOFError):
-                return None
+        return self.answers(problem, [response])[0]
+
+    def answers(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[str | None]:
+        """Return the answer of each response."""
         if self.grader == "math":
-            return _MATH.answer(problem, response, finish=finish)
-        by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
-        return by_grader.get(self.grader, texts.answer)(response, finish == "length")
+            return _MATH.answers(problem, responses, finish=finish)
+        ends = [""] * len(responses) if finish is None else finish
+        return [self._answer(text, end == "length") for text, end in zip(responses, ends, strict=True)]
+
+    def _answer(self, response: str, cut_off: bool) -> str | None:
+        if self.pattern is None:
+            by_grader = {"number": stated.number_answer, "choice": choices.answer}
+            return by_grader.get(self.grader, stated.text_answer)(response, cut_off)
+        try:
+            return stated.normalised(stated.last_match(self.pattern, response) or "") or None
+        except (TimeoutError, EOFError):
+            return None
 
 
 def _judged(is_right: bool) -> Verdict:
@@ -222,14 +241,12 @@ def _require_pattern(pattern: str, what: str) -> None:
         raise HarnessError(f"{what} is no regular expression ({failure}), got {pattern!r:.60}") from None
 
 
-def _messages(row: Row) -> list[Message] | None:
-    """Return the line's chat; None if it has a prompt instead. HarnessError if it has both, or the chat is none."""
+def _messages(row: Row) -> list[Message]:
+    """Return the line's chat. HarnessError if it has a prompt too, or the chat is none."""
     messages = row.find("messages")
-    if messages is None:
-        return None
     if row.find("prompt") is not None:
         raise row.fault("has prompt and messages: give one of them")
-    is_chat = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
+    is_chat = isinstance(messages, list) and messages and all(map(_is_message, messages))
     if not is_chat or messages[-1]["role"] != "user":
         raise row.fault('messages must be a list of {"role": ..., "content": ...} that ends with the user\'s')
     return [{"role": message["role"], "content": message["content"]} for message in messages]
@@ -239,10 +256,3 @@ def _is_message(message: object) -> bool:
     if not isinstance(message, dict) or not isinstance(message.get("content"), str):
         return False
     return bool(message["content"].strip()) and message.get("role") in ROLES
-
-
-def _transcript(messages: Sequence[Message]) -> str:
-    """Return the chat as a text that fixes it: the content of a single message, else one JSON text a message."""
-    if len(messages) == 1:
-        return messages[0]["content"]
-    return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)

@@ -28,15 +28,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
+from harness import HarnessError, Problem, Verdict, correct, error, wrong
+from harness.contracts import Measured
 from harness.errors import did_you_mean
 from harness.records import Weights
-from harness.system.json_text import read_lines
 
 from .data import sources
+from .data.sources import Hub, Row
 
 if TYPE_CHECKING:
     from harness_plugins.proteins.esmfold import EsmFold
@@ -49,7 +49,7 @@ ANY = "any"  # a split with one problem, with the same name, for imported sequen
 
 
 @dataclass(frozen=True)
-class Proteins(Task):
+class Proteins(Measured):
     """Sequences of each length, plausible if ESMFold's pLDDT and pTM both exceed their thresholds.
 
     length              the lengths of split `test`: 64, 64+128, 64..256:64 (from 64 to 256 in steps of 64)
@@ -119,18 +119,9 @@ class Proteins(Task):
         if split == ANY:
             return [Problem(ANY, "")]
         if self.data is not None:
-            return _problems_in(Path(self.data).expanduser())
+            rows = sources.rows(Hub("proteins", self.data, "", "--data FILE"), split, self.data)
+            return sources.problems(rows, _problem)
         return [Problem(f"length-{n}", "_" * n) for n in lengths(LENGTHS.get(split, self.length))]
-
-    def verify(self, problem: Problem, response: str) -> Verdict:
-        """Return the verdict on one sequence, which is folded if it may be an answer (see `fault`)."""
-        return self.verify_all(problem, [response])[0]
-
-    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
-        """Return the verdict on each sequence, in order; those that cannot be an answer are not folded."""
-        sequences = self.measurable(problem, list(dict.fromkeys(responses)))
-        values = dict(zip(sequences, self.measurer().measure(sequences), strict=True)) if sequences else {}
-        return [self.judge(problem, text, values.get(text, {})) for text in responses]
 
     def measurable(self, problem: Problem, responses: Sequence[str]) -> list[str]:
         """Return the responses that may be answers; the others are wrong however they fold."""
@@ -218,15 +209,8 @@ def fault(problem: Problem, response: str) -> str:
     return f"the letter at {changed} was given" if changed else ""
 
 
-def _problems_in(path: Path) -> list[Problem]:
-    """Return the problems of a JSONL file, in its order. Raises HarnessError."""
-    problems: dict[str, Problem] = {}
-    for line in read_lines(path, "proteins: data"):
-        prompt = line.value.get("prompt")
-        if not isinstance(prompt, str) or not re.fullmatch("[_ACDEFGHIKLMNPQRSTVWY]+", prompt) or "_" not in prompt:
-            raise HarnessError(f"{line.where}: prompt must be a sequence of _ and amino acids, got {prompt!r:.60}")
-        name = str(line.value.get("id") or f"prompt-{line.number}")
-        if name in problems:
-            raise HarnessError(f"proteins: data {path}: two lines have the id {name!r}")
-        problems[name] = Problem(name, prompt)
-    return list(problems.values())
+def _problem(row: Row) -> Problem:
+    prompt = row.find("prompt")
+    if not isinstance(prompt, str) or not re.fullmatch("[_ACDEFGHIKLMNPQRSTVWY]+", prompt) or "_" not in prompt:
+        raise row.fault(f"prompt must be a sequence of _ and amino acids, got {prompt!r:.60}")
+    return Problem(str(row.find("id") or f"prompt-{row.number + 1}"), prompt)

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from harness.contracts import Measured, Ran, Task
 from harness.errors import HarnessError, contained, error_text
-from harness.plugin_system import calls
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses, Verdict, error
 from harness.system.json_text import storable
@@ -21,7 +20,7 @@ from .column import Column, Out, Part, Todo, memo
 from .responses import response_rows, responses_of, seed_of
 from .store import table
 
-Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known or not read
+Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known
 
 CHANCE_RESPONSES = 256  # graded per problem against other problems' references, at most
 
@@ -69,8 +68,7 @@ class Verdicts(Column):
                 verdicts = _measured(task, each.problem, responses, out)
                 answers = answers_of(task, each.problem, responses.texts, responses.finish)
             else:
-                # parameters of a task may change its answers alone
-                shared = self.task.described | ({"task": task.verdicts_as} if task.verdicts_as else {})
+                shared = self.task.described | ({"task": task.pools_as} if task.pools_as else {})
                 known = memo(out.root, "graded", shared, each.problem)
                 verdicts, answers = graded(task, each.problem, responses.texts, responses.finish, known)
             made: dict[str, Any] = {"conditions": dict(task.conditions())}
@@ -129,13 +127,13 @@ def graded(
 
     Only a HarnessError of the verifier passes through: it is a fault that the user can fix. Of responses that are equal
     or have equal verdict keys one is graded, or none if `known`, a memo of verdicts by verdict key, has the verdict.
-    `finish`: how each response ended, for a task that reads it; None if not known.
+    `finish`: how each response ended; None if not known.
     """
-    every = ended(task, texts, finish)
+    every = ended(texts, finish)
     distinct = list(dict.fromkeys(every))
     answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
     # A response without a key stands for itself, and is kept in no memo.
-    verdict_keys = {each: _or_none("verdict_key", task, problem, each, answers[each]) for each in distinct}
+    verdict_keys = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
     keys: dict[Ended, Any] = {each: each if key is None else key for each, key in verdict_keys.items()}
     first = {key: each for each, key in reversed(keys.items())}
     verdicts: dict[Any, Verdict] = {}
@@ -156,10 +154,9 @@ def graded(
     return [verdicts[keys[each]] for each in every], [answers[each] for each in every]
 
 
-def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
-    """Pair each text with how it ended: "stop", "length", or "" if that is not known or the task does not read it."""
-    reads = finish if finish is not None and calls.reads_finish(task) else [""] * len(texts)
-    return list(zip(texts, reads, strict=True))
+def ended(texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
+    """Pair each text with how it ended: "stop", "length", or "" if that is not known."""
+    return list(zip(texts, [""] * len(texts) if finish is None else finish, strict=True))
 
 
 def _columns(responses: Sequence[Ended]) -> tuple[list[str], list[str]]:
@@ -170,7 +167,7 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     texts, finish = _columns(responses)
     try:
         with contained():
-            verdicts = calls.verify_all(task, problem, texts, finish) if texts else []
+            verdicts = list(task.verify_all(problem, texts, finish=finish)) if texts else []
     except HarnessError:  # a fault that the user can fix: better no verdicts than an error for every response
         raise
     except Exception as failure:
@@ -182,13 +179,12 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     return verdicts
 
 
-def _or_none(method: str, task: Any, problem: Problem, response: Ended, *more: Any) -> str | None:
-    """What the task's method says of one response; None if it raises."""
+def _verdict_key(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
+    """The response's verdict key; None if the task raises."""
     text, finish = response
     try:
         with contained():
-            value: str | None = getattr(task, method)(problem, text, *more, **calls.keyword(task, method, finish))
-            return value
+            return task.verdict_key(problem, text, answer, finish=finish)
     except Exception:
         return None
 
@@ -202,17 +198,24 @@ def answers_of(
     """
     if runs_answers(task):
         return [None] * len(texts)
-    every = ended(task, texts, finish)
+    every = ended(texts, finish)
     distinct = list(dict.fromkeys(every))
+    answer = dict(zip(distinct, _answers(task, problem, distinct), strict=True))
+    return [answer[each] for each in every]
+
+
+def _answers(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[str | None]:
+    texts, finish = _columns(responses)
     try:
         with contained():
-            answers = calls.answers(task, problem, *_columns(distinct))
+            answers = list(task.answers(problem, texts, finish=finish)) if texts else []
     except Exception:
-        answers = []
-    if len(answers) != len(distinct):
-        answers = [_or_none("answer", task, problem, each) for each in distinct]
-    answer = dict(zip(distinct, answers, strict=True))
-    return [answer[each] for each in every]
+        if len(responses) == 1:
+            return [None]
+        return [answer for each in responses for answer in _answers(task, problem, [each])]
+    if len(answers) != len(texts):
+        raise HarnessError(f"task {type(task).__name__}: answers gave {len(answers)} for {len(texts)} responses")
+    return answers
 
 
 def runs_answers(task: Any) -> bool:
@@ -228,14 +231,13 @@ def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) 
     """
     built = task.built
     made_by = {name: value for name, value in task.described.items() if name != "grader"}
-    kept, every = memo(root, "answers", made_by, problem), ended(built, responses.texts, responses.finish)
+    kept, every = memo(root, "answers", made_by, problem), ended(responses.texts, responses.finish)
 
     def run(names: list[str]) -> list[Any]:
         finish, texts = zip(*(name.split("\0", 1) for name in names), strict=True)
         try:
             with contained():
-                keyword = calls.keyword(built, "run_answers", finish)
-                ran = list(built.run_answers(problem, list(texts), **keyword))
+                ran = list(built.run_answers(problem, list(texts), finish=finish))
         except HarnessError:
             raise
         except Exception as failure:
@@ -249,7 +251,7 @@ def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) 
     return [ran[f"{finish}\0{text}"].answer for text, finish in every], sum(each.cpu_s for each in ran.values())
 
 
-def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> list[Verdict]:
+def _measured(task: Measured, problem: Problem, responses: Responses, out: Out) -> list[Verdict]:
     """The verdicts by measurements, which are kept under the measurer's identity: no threshold measures again."""
     measurer = task.measurer()
     kept = memo(out.root, "measure", dict(measurer.identity()), problem)
@@ -289,11 +291,10 @@ class Audits(Column):
         task = self.task.built
         for each in todo:
             responses = responses_of(each.given["responses"])
-            every = ended(task, responses.texts, responses.finish)
-            said: dict[Ended, Verdict | None] = dict.fromkeys(every)
-            for text, finish in said if hasattr(task, "audit") else ():
-                said[text, finish] = task.audit(each.problem, text, **calls.keyword(task, "audit", finish))
-            verdicts = [said[one] for one in every]
+            said: dict[str, Verdict | None] = dict.fromkeys(responses.texts)
+            for text in said if hasattr(task, "audit") else ():
+                said[text] = task.audit(each.problem, text)
+            verdicts = [said[text] for text in responses.texts]
             columns = {
                 "status": pa.array([verdict and verdict.status for verdict in verdicts], pa.string()),
                 "reason": pa.array([verdict and storable(verdict.reason) for verdict in verdicts], pa.string()),

@@ -63,7 +63,7 @@ class Context:
     def engine(self) -> Part:
         """The config's engine with its model; a task's default model is not used if the engine asks a server."""
         factory = self.registry.find("engine", parse_spec(self.config.engine).name).load()
-        default = None if getattr(factory, "served", False) else self.task.default_model
+        default = None if getattr(factory, "served", False) else self.task.defaults.get("model")
         return self.part("engine", self.config.engine, model=self.config.model or default)
 
     @property

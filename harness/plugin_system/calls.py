@@ -1,4 +1,4 @@
-"""How plugins are called: each pick of a selector is checked as it arrives, and tasks learn how each response ended."""
+"""How selectors are called: each pick is checked as it arrives."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.contracts import LearnsFromOutcomes, Ranker, Selector, SubsetSelector, Task
+from harness.contracts import LearnsFromOutcomes, Ranker, Selector, SubsetSelector
 from harness.errors import HarnessError
-from harness.records import Pool, Problem, Verdict
+from harness.records import Pool
 
 COLUMNS = ("embeddings", "logprobs", "scores")
 
@@ -61,33 +61,3 @@ def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Gener
     if len(subset) != k:
         raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
     return subset
-
-
-# How each response ended: "stop" or "length", "" if that is not known. A task that reads it (`Task.reads_finish`) may
-# define any of the methods with `finish`; those that it inherits from `Task` take none.
-
-
-def reads_finish(task: Any) -> bool:
-    return bool(getattr(task, "reads_finish", False))
-
-
-def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, Any]:
-    """`{"finish": finish}` if the task reads it and defines that method itself; otherwise {}."""
-    return {"finish": finish} if reads_finish(task) and not _inherits(task, method) else {}
-
-
-def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
-    if reads_finish(task) and _inherits(task, "verify_all"):
-        return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
-    return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
-
-
-def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
-    if reads_finish(task) and _inherits(task, "answers"):
-        each = zip(texts, finish, strict=True)
-        return [task.answer(problem, text, **keyword(task, "answer", end)) for text, end in each]
-    return list(task.answers(problem, texts, **keyword(task, "answers", finish)))
-
-
-def _inherits(task: Any, method: str) -> bool:
-    return getattr(type(task), method, None) is getattr(Task, method, None)

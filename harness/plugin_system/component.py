@@ -182,6 +182,8 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
         values = {**getattr(factory, "defaults", {}), **(presets[preset] if preset else {})}
     for option, value in values.items():
         name = "selectors" if option == "selector" else option
+        if name == "model":  # for engines that load it: `Context.engine`
+            continue
         if not options.get(name) and not (name == "embedder" and options["embeddings"]):
             options[name] = value
     return {**options, "engine": options["engine"] or ENGINE}

@@ -11,7 +11,6 @@ from collections import Counter
 from typing import Any
 
 from harness.errors import HarnessError, error_text
-from harness.plugin_system import calls
 from harness.records import STATUSES, Problem, Verdict
 
 from . import examples
@@ -46,15 +45,13 @@ def problems_of(task: Any) -> list[Problem]:
 
 @check("task", "inherit from harness.Task, and override what differs", basic=True)
 def contract(task: Any) -> None:
-    """Its settings are of the right kind, its default split is one of its splits; if it measures, it can judge."""
+    """Its settings are of the right kind, and its default split is one of its splits."""
     for name in ("n", "max_tokens"):
         value = getattr(task, name, None)
         expect(isinstance(value, int) and value >= 1, f"{name} must be a whole number >= 1, got {value!r}")
     for name in ("revision", "grader"):
         value = getattr(task, name, None)
         expect(isinstance(value, str) and value, f"{name} must be text that is not empty, got {value!r}")
-    can_judge = hasattr(task, "judge") or not hasattr(task, "measurer")
-    expect(can_judge, "it has measurer and no judge, so nothing would be measured")
     split = task.default_split("")[0]
     expect(split in task.splits, f"its default split {split!r} is none of its splits {tuple(task.splits)}")
 
@@ -109,22 +106,23 @@ def _graded_problems(task: Any) -> list[Problem]:
 
 
 def _asked(task: Any, method: str, problem: Problem, response: str, finish: str) -> Any:
-    """What `verify` or `answer` returns."""
+    """What `verify_all` or `answers` returns for one response."""
     try:
-        return getattr(task, method)(problem, response, **calls.keyword(task, method, finish))
+        [value] = getattr(task, method)(problem, [response], finish=[finish])
+        return value
     except Exception as failure:
         raise Violation(f"{method} of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
 
 
 def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
-    verdict: Verdict = _asked(task, "verify", problem, response, finish)
+    verdict: Verdict = _asked(task, "verify_all", problem, response, finish)
     is_verdict = isinstance(verdict, Verdict) and verdict.status in STATUSES
     expect(is_verdict, f"verify of {response!r:.40} gives {verdict!r:.80}, not a harness.Verdict")
     return verdict
 
 
 def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
-    answer: str | None = _asked(task, "answer", problem, response, finish)
+    answer: str | None = _asked(task, "answers", problem, response, finish)
     expect(answer is None or isinstance(answer, str), f"answer of {response!r:.40} gives {answer!r:.60}")
     return answer
 
@@ -148,14 +146,14 @@ def hostile_responses(task: Any) -> None:
 
 @check("task", "return text, or None if the response has no answer", basic=True)
 def answers_are_text(task: Any) -> None:
-    """`answer` gives text or None for any response and never raises; `answers` gives the same."""
+    """`answers` gives text or None for any response and never raises, for one response or for many."""
     for problem in _graded_problems(task):
         responses = [*HOSTILE, *_responses(problem)]
         singly = [_answer(task, problem, response) for response in responses]
-        together = calls.answers(task, problem, responses, ["stop"] * len(responses))
+        together = task.answers(problem, responses, finish=["stop"] * len(responses))
         expect(len(together) == len(responses), f"answers gives {len(together)} for {len(responses)} responses")
         for response, alone, among in zip(responses, singly, together, strict=True):
-            expect(alone == among, f"of {response!r:.40} answer gives {alone!r:.40}, answers {among!r:.40}")
+            expect(alone == among, f"{response!r:.40} alone has the answer {alone!r:.40}, among others {among!r:.40}")
 
 
 @check("task", "let verify depend on the problem and the response alone")
@@ -165,7 +163,7 @@ def pure_verdicts(task: Any) -> None:
         before, responses = copy.deepcopy(problem), _responses(problem)
         singly = [_verdict(task, problem, response) for response in responses]
         again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
-        together = calls.verify_all(task, problem, responses, ["stop"] * len(responses))
+        together = task.verify_all(problem, responses, finish=["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
         for when, verdicts in (("the second time", again), ("together with others (verify_all)", together)):
             for response, first, second in zip(responses, singly, verdicts, strict=True):
@@ -200,12 +198,12 @@ def reference_is_correct(task: Any) -> None:
 @check("task", "put everything that the verdict depends on into the key")
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
-    has_keys, ends = False, ("stop", "length") if calls.reads_finish(task) else ("stop",)
+    has_keys, ends = False, ("stop", "length")
     for problem in _graded_problems(task):
         by_key: dict[str, tuple[str, str]] = {}
         for response, end in ((response, end) for response in _responses(problem) for end in ends):
             answer = _answer(task, problem, response, end)
-            key = task.verdict_key(problem, response, answer, **calls.keyword(task, "verdict_key", end))
+            key = task.verdict_key(problem, response, answer, finish=end)
             expect(key is None or isinstance(key, str), f"the verdict key of {response!r:.40} is {key!r:.60}")
             if key is not None:
                 has_keys, status = True, _verdict(task, problem, response, end).status

@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness import HarnessError
-from harness.plugin_system import calls
 from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Verdict, error
@@ -52,11 +51,11 @@ class Grader:
         """Return the verdicts of the strict grader if the run's reward is strict, else of the verifier."""
         ends = finish if finish is not None else [""] * len(responses)
         if not self.strict:
-            return calls.verify_all(self.task, problem, responses, ends)
-        return [self._strict(problem, text, end) for text, end in zip(responses, ends, strict=True)]
+            return list(self.task.verify_all(problem, responses, finish=ends))
+        return [self._strict(problem, text) for text in responses]
 
-    def _strict(self, problem: Problem, text: str, end: str) -> Verdict:
-        verdict: Verdict | None = self.task.audit(problem, text, **calls.keyword(self.task, "audit", end))
+    def _strict(self, problem: Problem, text: str) -> Verdict:
+        verdict: Verdict | None = self.task.audit(problem, text)
         return error("the strict grader says nothing") if verdict is None else verdict
 
 

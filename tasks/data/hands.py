@@ -27,9 +27,6 @@ def puzzle_id(numbers: Sequence[int]) -> str:
     return "-".join(str(number) for number in sorted(numbers))
 
 
-# All solvable hands, by exact search
-
-
 @cache
 def solvable_hands() -> tuple[tuple[int, ...], ...]:
     """Return the 1,362 hands of numbers from 1 to 13 that make 24, in lexicographic order; the search takes 0.2 s."""
@@ -57,9 +54,7 @@ def _partitions(hand: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[
 @cache
 def _values(numbers: tuple[int, ...]) -> frozenset[Fraction]:
     """Return every value that one, two or three numbers can make."""
-    if len(numbers) == 1:
-        return frozenset([Fraction(numbers[0])])
-    values: set[Fraction] = set()
+    values = {Fraction(numbers[0])} if len(numbers) == 1 else set[Fraction]()
     for part, rest in _partitions(numbers):
         for a in _values(part):
             for b in _values(rest):
@@ -75,19 +70,22 @@ def _completing_values(value: Fraction) -> frozenset[Fraction]:
     return frozenset(sums | {TARGET / value, TARGET * value, value / TARGET} if value else sums)
 
 
-# A local file
-
-
 def hands_in(path: Path) -> list[tuple[int, ...]]:
     """Return the hands of a CSV or JSONL file in the file's order, solvable or not. Raises HarnessError.
 
     CSV has a column `Puzzles` (`4 5 6 10`), JSONL a field `numbers`, `puzzle` or `prompt`. No hand may occur twice.
     """
+    try:  # a compressed file is always read as JSON
+        is_json = beginning(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[", b"\x1f")
+    except OSError as failure:
+        raise HarnessError(f"game24: cannot read {str(path)!r}: {failure.strerror}") from failure
     first_place: dict[tuple[int, ...], str] = {}
-    for place, value in _json_rows(path) if _is_json(path) else _csv_rows(path):
-        hand = _hand(value)
-        if hand is None:
+    for place, value in _json_rows(path) if is_json else _csv_rows(path):
+        parts = value.replace(",", " ").split() if isinstance(value, str) else value if isinstance(value, list) else []
+        texts = [str(part) for part in parts]
+        if len(texts) != HAND or not all(re.fullmatch("[1-9][0-9]{0,3}", text) for text in texts):
             raise HarnessError(f"{place}: expected four integers from 1 to 9999, got {value!r:.80}")
+        hand = tuple(sorted(map(int, texts)))
         if hand in first_place:
             line = first_place[hand].rpartition(", ")[2]
             raise HarnessError(f"{place}: puzzle {puzzle_id(hand)} is on {line} already")
@@ -95,14 +93,6 @@ def hands_in(path: Path) -> list[tuple[int, ...]]:
     if not first_place:
         raise HarnessError(f"game24: data {path} has no puzzles")
     return list(first_place)
-
-
-def _is_json(path: Path) -> bool:
-    """Whether a file begins as JSON does, or as gzip does: a compressed file is always read as JSON."""
-    try:
-        return beginning(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[", b"\x1f")
-    except OSError as failure:
-        raise HarnessError(f"game24: cannot read {str(path)!r}: {failure.strerror}") from failure
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, object]]:
@@ -120,18 +110,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, object]]:
-    """Yield each line's place, for messages, and its puzzle."""
     for line in read_lines(path, DATA):
         fields = [name for name in ("numbers", "puzzle", "prompt") if name in line.value]
         if not fields:
             raise HarnessError(f"{line.where}: no field 'numbers', 'puzzle' or 'prompt'")
         yield line.where, line.value[fields[0]]
-
-
-def _hand(value: object) -> tuple[int, ...] | None:
-    """Return the hand that a list, or text such as `4 5 6 10`, holds; None if it is anything but four numbers."""
-    parts = value.replace(",", " ").split() if isinstance(value, str) else value if isinstance(value, list) else []
-    texts = [str(part) for part in parts]
-    if len(texts) != HAND or not all(re.fullmatch("[1-9][0-9]{0,3}", text) for text in texts):
-        return None
-    return tuple(sorted(map(int, texts)))

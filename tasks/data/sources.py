@@ -42,8 +42,6 @@ class Hub:
     """A dataset of the hub at one commit.
 
     task       the task that reads it; every error message begins with its name
-    repo       the dataset's id
-    revision   the full hash of the commit
     instead    for error messages: what to give if the hub cannot be reached, an option and a description of its file
     configs    the configs that make up a split, in this order; None for a dataset without configs
     named      the dataset's names of splits, if they differ from the task's
@@ -55,10 +53,6 @@ class Hub:
     instead: str
     configs: Sequence[str | None] = (None,)
     named: Mapping[str, str] = field(default_factory=dict)
-
-    def split(self, split: str) -> str:
-        """Return the name that the dataset has for a split of the task."""
-        return self.named.get(split, split)
 
 
 @dataclass(frozen=True)
@@ -105,16 +99,27 @@ class Row:
 
 
 def revision(hub: Hub, data: str | None) -> str:
-    """Return the pinned commit, or the hash of the local data.
-
-    data   the path of a local file or folder; None: the hub
-    """
+    """Return the pinned commit, or the hash of the local file or folder `data`."""
     return hub.revision if data is None else file_revision(hub.task, data)
 
 
 def file_revision(task: str, data: str) -> str:
-    """Return `sha256:` and 16 hex digits, the hash of the bytes of a local file or folder."""
-    return f"sha256:{_digest(task, Path(data).expanduser())[:16]}"
+    """Return `sha256:` and 16 hex digits, the hash of a local file; of a folder that of its files, hidden ones not."""
+    path = Path(data).expanduser()
+    with _faults_in_one_line(task, path):
+        if not path.is_dir():
+            return f"sha256:{_file_hash(path)[:16]}"
+        whole = hashlib.sha256()
+        for file in sorted(path.rglob("*")):
+            name = file.relative_to(path)
+            if file.is_file() and not any(part.startswith(".") for part in name.parts):
+                whole.update(f"{name.as_posix()} {_file_hash(file)}\n".encode())
+        return f"sha256:{whole.hexdigest()[:16]}"
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as binary:
+        return hashlib.file_digest(binary, "sha256").hexdigest()
 
 
 def rows(hub: Hub, split: str, data: str | None, distinct: str = "") -> Iterator[Row]:
@@ -128,15 +133,19 @@ def rows(hub: Hub, split: str, data: str | None, distinct: str = "") -> Iterator
     Raises HarnessError if there are no rows.
     """
     path = None if data is None else Path(data).expanduser()
+    row = None
     if path is None or path.is_dir():
-        all_rows = _split_rows(hub, split, path, distinct)
+        named = hub.named.get(split, split)
+        for config in hub.configs:
+            part = "/".join(filter(None, (config, named)))
+            place = f"{hub.task}: {repr(str(path)) if path else hub.repo} {part}, row"
+            for number, values in _table_rows(_batches(hub, config, named, path), distinct):
+                yield (row := Row(number, config, f"{place} {number}", values))
     else:
-        all_rows = _file_rows(hub, path, distinct)
-    first = next(all_rows, None)
-    if first is None:
+        for row in _file_rows(hub.task, path, distinct):
+            yield row
+    if row is None:
         raise HarnessError(f"{hub.task}: {hub.repo if data is None else repr(data)} has no rows")
-    yield first
-    yield from all_rows
 
 
 def problems(rows: Iterable[Row], make: Callable[[Row], Problem]) -> list[Problem]:
@@ -164,15 +173,6 @@ def refuse_swapped(task: str, split: str, count: int, sizes: Mapping[str, int]) 
         raise HarnessError(f"{task}: --data has {count:,} rows, as split {other!r} has, not {split!r}: is it its file?")
 
 
-def _split_rows(hub: Hub, split: str, folder: Path | None, distinct: str) -> Iterator[Row]:
-    """Yield the rows of a split of the hub's dataset, or of a local clone of it."""
-    for config in hub.configs:
-        part = "/".join(filter(None, (config, hub.split(split))))
-        place = f"{hub.task}: {repr(str(folder)) if folder else hub.repo} {part}, row"
-        for number, values in _table_rows(_batches(hub, config, hub.split(split), folder), distinct):
-            yield Row(number, config, f"{place} {number}", values)
-
-
 def _value(values: Mapping[str, Any], name: str) -> Any:
     """Return the value at a dotted name; None if there is none."""
     head, _, rest = name.partition(".")
@@ -185,14 +185,16 @@ def _value(values: Mapping[str, Any], name: str) -> Any:
 # A local file
 
 
-def _file_rows(hub: Hub, path: Path, distinct: str) -> Iterator[Row]:
+def _file_rows(task: str, path: Path, distinct: str) -> Iterator[Row]:
     """Yield the rows of a local file; they are numbered without the copies that are left out."""
-    source = f"{hub.task}: data"
-    with _faults_in_one_line(hub.task, path):
-        is_parquet = path.suffix == ".parquet" or beginning(path, 4) == b"PAR1"
-        if is_parquet:
-            for number, (row, values) in enumerate(_parquet_rows(path, distinct)):
-                yield Row(number, None, f"{source} {path}, row {row}", values)
+    source = f"{task}: data"
+    with _faults_in_one_line(task, path):
+        if path.suffix == ".parquet" or beginning(path, 4) == b"PAR1":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as file:
+                for number, (place, values) in enumerate(_table_rows(file.iter_batches(), distinct)):
+                    yield Row(number, None, f"{source} {path}, row {place}", values)
             return
         seen: set[Any] = set()
         lines = read_lines(path, source)
@@ -201,27 +203,16 @@ def _file_rows(hub: Hub, path: Path, distinct: str) -> Iterator[Row]:
             yield Row(number, None, line.where, line.value)
 
 
-def _parquet_rows(path: Path, distinct: str) -> Numbered:
-    """Yield the rows of a parquet file with their numbers in it, from 0."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        yield from _table_rows(file.iter_batches(), distinct)
-
-
 def _first_seen(keys: Sequence[Any], seen: set[Any]) -> list[int]:
-    """Return the indices of the keys that are not in `seen`, and add them to it.
-
-    A value that is neither text nor an integer is no key: its index is always returned.
-    """
-    indices = []
+    """Return the indices of the keys that are not in `seen`, and add them to it. Only text and integers are keys."""
+    first = []
     for i, key in enumerate(keys):
-        if not isinstance(key, (str, int)):
-            indices.append(i)
-        elif key not in seen:
-            indices.append(i)
+        is_key = isinstance(key, (str, int))
+        if not (is_key and key in seen):
+            first.append(i)
+        if is_key:
             seen.add(key)
-    return indices
+    return first
 
 
 @contextmanager
@@ -234,20 +225,6 @@ def _faults_in_one_line(task: str, path: Path) -> Iterator[None]:
     except (OSError, ValueError, OverflowError, TypeError, pa.ArrowException) as failure:
         reason = getattr(failure, "strerror", None) or str(failure).split("\n")[0]
         raise HarnessError(f"{task}: cannot read {str(path)!r}: {reason:.200}") from failure
-
-
-def _digest(task: str, path: Path) -> str:
-    """Return the SHA-256 of a file; of a folder that of its files' names and bytes, hidden files left out."""
-    with _faults_in_one_line(task, path):
-        if not path.is_dir():
-            with path.open("rb") as binary:
-                return hashlib.file_digest(binary, "sha256").hexdigest()
-        folder_hash = hashlib.sha256()
-        for file in sorted(path.rglob("*")):
-            name = file.relative_to(path)
-            if file.is_file() and not any(part.startswith(".") for part in name.parts):
-                folder_hash.update(f"{name.as_posix()} {_digest(task, file)}\n".encode())
-        return folder_hash.hexdigest()
 
 
 # Column stores: parquet, and the tables of `datasets`
@@ -291,48 +268,31 @@ def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
 def _batches(hub: Hub, config: str | None, split: str, folder: Path | None) -> Iterable[pa.RecordBatch]:
     """Return the batches of one config's split, from the hub or from a local clone."""
     with tempfile.TemporaryDirectory() as scratch, _quiet(), _loading_faults(hub, folder):
-        builder = _folder_builder(config, folder, scratch) if folder else _hub_builder(hub, config)
+        if folder:  # not with the user's cache, where `datasets` could miss that a file has changed
+            from datasets import load_dataset_builder
+
+            builder = load_dataset_builder(str(folder.resolve()), config, cache_dir=scratch)
+        else:
+            builder = _hub_builder(hub, config)
+        builder.download_and_prepare()
         batches: Iterable[pa.RecordBatch] = builder.as_dataset(split=split).data.to_batches()
         return batches
 
 
-def _folder_builder(config: str | None, folder: Path, scratch: str) -> Any:
-    """Return a builder over a local clone.
-
-    Its cache is a temporary folder: with the user's cache, `datasets` could miss that a file has changed.
-    """
-    from datasets import load_dataset_builder
-
-    builder = load_dataset_builder(str(folder.resolve()), config, cache_dir=scratch)
-    builder.download_and_prepare()
-    return builder
-
-
 def _hub_builder(hub: Hub, config: str | None) -> Any:
-    """Return a builder at the pinned commit: from the cache of `datasets`, else from the hub."""
-    cached = _cached_builder(hub, config)
-    if cached is not None:
-        return cached
-    if hub_is_out_of_reach():
-        raise _out_of_reach(hub, "the hub cannot be reached from here")
+    """Return a builder at the pinned commit: over what an earlier run downloaded, else from the hub."""
     from datasets import load_dataset_builder
-
-    builder = load_dataset_builder(f"hf://datasets/{hub.repo}", config, revision=hub.revision)
-    if builder.hash != hub.revision:  # the hub did not answer, and `datasets` took another revision from its cache
-        raise _out_of_reach(hub, f"the hub did not give it (revision {builder.hash} is cached, but is another)")
-    builder.download_and_prepare()
-    return builder
-
-
-def _cached_builder(hub: Hub, config: str | None) -> Any:
-    """Return a builder over what an earlier run downloaded at the pinned commit; None if nothing is cached."""
     from datasets.packaged_modules.cache.cache import Cache
 
     name = hub.repo.rpartition("/")[2]
-    builder = Cache(repo_id=hub.repo, dataset_name=name, config_name=config, version="0.0.0", hash=hub.revision)
-    if not Path(builder.cache_dir).is_dir():
-        return None
-    builder.download_and_prepare()
+    cached = Cache(repo_id=hub.repo, dataset_name=name, config_name=config, version="0.0.0", hash=hub.revision)
+    if Path(cached.cache_dir).is_dir():
+        return cached
+    if hub_is_out_of_reach():
+        raise _out_of_reach(hub, "the hub cannot be reached from here")
+    builder = load_dataset_builder(f"hf://datasets/{hub.repo}", config, revision=hub.revision)
+    if builder.hash != hub.revision:  # the hub did not answer, and `datasets` took another revision from its cache
+        raise _out_of_reach(hub, f"the hub did not give it (revision {builder.hash} is cached, but is another)")
     return builder
 
 

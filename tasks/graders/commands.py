@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from harness import HarnessError, Verdict, correct, error, wrong
-from harness.system.children import Warden, Wardens, failed_itself, require_program
+from harness.system.children import Warden, Wardens, failed_itself
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"
@@ -45,11 +45,6 @@ def words_of(command: str) -> list[str]:
     return words
 
 
-def own_files(command: str) -> list[Path]:
-    """Return the files that the command names: its code, an edit of which may change verdicts."""
-    return [Path(word) for word in words_of(command) if Path(word).is_file()]
-
-
 def tier(unsafe_exec: bool) -> tuple[str, str]:
     """Return "bwrap" or "none", and a line about it for the user; HarnessError if nothing confines the program."""
     fault = "as asked for" if os.environ.get(TIER) == "none" else _fault()
@@ -63,11 +58,6 @@ def tier(unsafe_exec: bool) -> tuple[str, str]:
     return "none", f"sandbox: NONE ({fault}); the command can do all that you can do"
 
 
-def require(command: str) -> None:
-    """HarnessError if the command's program is not there, or the script that it names to python, sh or the like."""
-    require_program(words_of(command), "own: command")
-
-
 def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
     """Return the program's verdict; a program that takes longer than `timeout_s` is ended, and the response wrong.
 
@@ -76,7 +66,9 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
     with _folder() as (warden, folder):
         for which in FILES:
             (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
-        words = [_filled(word, folder) for word in words_of(command)]
+        words = words_of(command)
+        for which in FILES:
+            words = [word.replace(f"{{{which}_file}}", str(folder / which)) for word in words]
         confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
         code, printed = _ended(warden, [*_bwrap(folder), *words] if confined else words, folder, timeout_s)
         last = printed.strip().rpartition("\n")[2].strip()[-LONGEST:]
@@ -84,24 +76,9 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
             return error(f"the command could not be run: {last}")
         if code == 1 and failed_itself(printed, str(folder / "response")):
             return error(f"the command ended with an exception: {last}")
-        return _verdict(code, last, timeout_s)
-
-
-def _filled(word: str, folder: Path) -> str:
-    for which in FILES:
-        word = word.replace(f"{{{which}_file}}", str(folder / which))
-    return word
-
-
-def _verdict(code: int | None, last: str, timeout_s: float) -> Verdict:
-    """Return the verdict by an exit code (None: the program was ended) and the last line of standard error."""
-    if code is None:
-        return wrong(f"timeout ({timeout_s:g} s)")
-    if code == 0:
-        return correct()
-    if code == 1:
-        return wrong(last)
-    return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
+        if code in (0, 1, None):
+            return correct() if code == 0 else wrong(last if code == 1 else f"timeout ({timeout_s:g} s)")
+        return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
 
 
 @contextmanager

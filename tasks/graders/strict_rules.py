@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import accumulate
 
 from harness import Verdict, correct, wrong
 
@@ -29,9 +28,6 @@ CLIP = 300  # characters that GSM8K's rule reads, the last ones
 
 _HASHES = re.compile(r"#### (-?[0-9.,]+)")
 _BRACES = re.compile("[{}]")
-_GONE = ("\n", r"\!")
-_GONE_LATER = (r"\left", r"\right", r"^{\circ}", r"^\circ", r"\$")
-_UNIT = r"\text{ "
 
 
 def strict_verdict(rule: Statements, gold: str, response: object) -> Verdict:
@@ -63,17 +59,13 @@ def last_box(response: str) -> str | None:
     start = response.rfind(r"\boxed")
     if start < 0:
         return None
-    end = _closing_brace(response, start)
-    inside = response[start + len(r"\boxed{") : end]
-    return inside if end is not None and response.startswith(r"\boxed{", start) else None
-
-
-def _closing_brace(text: str, start: int) -> int | None:
-    """Return where the braces from `start` on first balance, escaped ones included; None if they do not."""
-    braces = list(_BRACES.finditer(text, start))
-    depths = accumulate(1 if brace.group() == "{" else -1 for brace in braces)
-    ends = (brace.start() for brace, depth in zip(braces, depths, strict=True) if not depth and brace.group() == "}")
-    return next(ends, None)
+    depth = 0
+    for brace in _BRACES.finditer(response, start):  # escaped ones too
+        depth += 1 if brace.group() == "{" else -1
+        if depth == 0 and brace.group() == "}":
+            inside = response[start + len(r"\boxed{") : brace.start()]
+            return inside if response.startswith(r"\boxed{", start) else None
+    return None
 
 
 def is_equivalent(answer: str, gold: str) -> bool:
@@ -90,16 +82,21 @@ class _NotApplicable(ValueError):
 
 def _stripped(text: str) -> str:
     """Return a text in Hendrycks' normal form. Raises _NotApplicable."""
-    text = _without(text, *_GONE).replace("\\\\", "\\")
-    text = _without(text.replace("tfrac", "frac").replace("dfrac", "frac"), *_GONE_LATER)
-    text = _without(_without_unit(text), r"\\%", r"\%").replace(" .", " 0.").replace("{.", "{0.")
+    text = _without(text, "\n", r"\!").replace("\\\\", "\\").replace("tfrac", "frac").replace("dfrac", "frac")
+    text, *units = _without(text, r"\left", r"\right", r"^{\circ}", r"^\circ", r"\$").split(r"\text{ ")
+    if len(units) > 1:
+        raise _NotApplicable
+    text = _without(text, r"\\%", r"\%").replace(" .", " 0.").replace("{.", "{0.")
     text = "0" + text if text.startswith(".") else text
     name, equals, value = text.partition("=")
     if equals and "=" not in value and len(name) <= 2:
         text = value
-    text = _after_each(r"\sqrt", text, _root)
+    text = _after_each(r"\sqrt", text, lambda part: part if part[0] == "{" else f"{{{part[0]}}}{part[1:]}")
     text = _fractions(_without(text, " "))
-    return r"\frac{1}{2}" if text == "0.5" else _slash(text)
+    if text == "0.5":
+        return r"\frac{1}{2}"
+    ratio = re.fullmatch("(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)", text, re.ASCII)
+    return rf"\frac{{{ratio[1]}}}{{{ratio[2]}}}" if ratio else text
 
 
 def _without(text: str, *parts: str) -> str:
@@ -108,23 +105,12 @@ def _without(text: str, *parts: str) -> str:
     return text
 
 
-def _without_unit(text: str) -> str:
-    before, *units = text.split(_UNIT)
-    if len(units) > 1:
-        raise _NotApplicable
-    return before
-
-
 def _after_each(command: str, text: str, argument: Callable[[str], str]) -> str:
     """Return a text with `argument` applied to what follows each command. Raises _NotApplicable if nothing follows."""
     first, *rest = text.split(command)
     if not all(rest):
         raise _NotApplicable
     return "".join([first, *(command + argument(part) for part in rest)])
-
-
-def _root(part: str) -> str:
-    return part if part[0] == "{" else f"{{{part[0]}}}{part[1:]}"
 
 
 def _fractions(text: str) -> str:
@@ -141,8 +127,3 @@ def _fraction(part: str) -> str:
         return part
     above, below, rest = part[0], part[1], part[2:]
     return f"{{{above}}}{{{below}}}{rest}" if below != "{" else f"{{{above}}}{{{rest}"
-
-
-def _slash(text: str) -> str:
-    match = re.fullmatch("(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)", text, re.ASCII)
-    return rf"\frac{{{match[1]}}}{{{match[2]}}}" if match else text

@@ -37,7 +37,6 @@ class MathTask(Task):
     instruction: ClassVar[str]
     statements: ClassVar[Statements] = "boxed"
     strict: ClassVar[Statements] = "boxed"
-    reads_finish = True
     chance_gradings = 1024
     fallback: bool = True
 

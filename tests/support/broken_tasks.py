@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from harness import Sampler, correct, error, wrong
 from support.broken import broken
-from support.toy import Colours, Rule
+from support.toy import Colours
 
 # Tasks
 
@@ -47,14 +47,6 @@ class NoGrader(Lamps):
     """Counts its grader's version as a number."""
 
     grader = 1
-
-
-@broken("task", "contract")
-class Unjudged(Lamps):
-    """Measures responses, and cannot judge the measurements."""
-
-    def measurer(self):
-        return Rule()
 
 
 @broken("task", "prompts")
@@ -122,7 +114,7 @@ class Moody(Lamps):
 class Batched(Lamps):
     """Grades a batch in another order."""
 
-    def verify_all(self, problem, responses):
+    def verify_all(self, problem, responses, *, finish):
         return super().verify_all(problem, responses)[::-1]
 
 
@@ -150,7 +142,7 @@ class Numbers(Lamps):
 class OneKey(Lamps):
     """Keys verdicts by too little."""
 
-    def verdict_key(self, problem, response, answer):
+    def verdict_key(self, problem, response, answer, *, finish):
         return str(len(response) > 1000)
 
 
@@ -165,31 +157,23 @@ class ByHeart(Lamps):
 class Ending(Lamps):
     """It reads how a response ended, soundly: one that was cut off is wrong and has no answer."""
 
-    reads_finish = True
+    def answers(self, problem, responses, *, finish):
+        each = zip(responses, finish, strict=True)
+        return [None if end == "length" else self.answer(problem, text) for text, end in each]
 
-    def answer(self, problem, response, *, finish=""):
-        return None if finish == "length" else super().answer(problem, response)
+    def verify_all(self, problem, responses, *, finish):
+        each = zip(responses, finish, strict=True)
+        return [wrong("cut off") if end == "length" else self.verify(problem, text) for text, end in each]
 
-    def verify(self, problem, response, *, finish=""):
-        return wrong("cut off") if finish == "length" else super().verify(problem, response)
-
-    def verdict_key(self, problem, response, answer, *, finish=""):
+    def verdict_key(self, problem, response, answer, *, finish):
         return f"{finish} {response}"
-
-
-@broken("task", "hostile-responses")
-class Deaf(Ending):
-    """Says that it reads how responses ended, and does not take it."""
-
-    def verify(self, problem, response):
-        return super().verify(problem, response)
 
 
 @broken("task", "equal-keys-equal-verdicts")
 class Keyless(Ending):
     """Leaves how a response ended out of its key."""
 
-    def verdict_key(self, problem, response, answer, *, finish=""):
+    def verdict_key(self, problem, response, answer, *, finish):
         return response
 
 

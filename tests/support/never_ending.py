@@ -27,7 +27,7 @@ class Lingering(Task):
         for i in range(8):
             yield Problem(f"{i}", f"Say colour {i}.")
 
-    def verify_all(self, problem, responses):
+    def verify_all(self, problem, responses, *, finish):
         from harness_tasks.math_answers.math_task import ALGEBRA
         from harness_tasks.sandbox import Suite, shared_sandbox
 

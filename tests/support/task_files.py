@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import Problem
-from harness_tasks import aime, competition_math, dapo, gsm8k
+from harness_tasks import competition_math, dapo, gsm8k
 from harness_tasks.aime import Aime24, Aime25
 from harness_tasks.competition_math import Math, Math500
 from harness_tasks.gsm8k import Gsm8k
@@ -22,8 +22,8 @@ HUBS = {
     Gsm8k: gsm8k.HUB,
     Math: competition_math.MATH,
     Math500: competition_math.MATH_500,
-    Aime24: aime.HUBS[2024],
-    Aime25: aime.HUBS[2025],
+    Aime24: Aime24.hub,
+    Aime25: Aime25.hub,
     dapo.DapoMath: dapo.HUB,
 }
 SUM = {"question": "What is 2 + 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}

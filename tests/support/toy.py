@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness import HarnessError, Problem, Responses, Task, correct, error, hookimpl, wrong
+from harness import HarnessError, Problem, Responses, Task, contracts, correct, error, hookimpl, wrong
 
 WORDS = ("red", "green", "blue", "white", "black", "grey", "pink", "brown")
 
@@ -59,7 +59,7 @@ class Keyed(Colours):
             return wrong("checker timeout", route="slow")
         return replace(super().verify(problem, response), route="by word")
 
-    def verdict_key(self, problem, response, answer):
+    def verdict_key(self, problem, response, answer, *, finish):
         return answer
 
     def audit(self, problem, response):
@@ -79,7 +79,7 @@ class Rule:
         return [{"letters": float(len(text))} for text in texts]
 
 
-class Measured(Colours):
+class Measured(contracts.Measured, Colours):
     """Colours judged by a figure that is kept: short ones are correct."""
 
     def measurer(self):

@@ -37,8 +37,9 @@ def command(tmp_path):
     return f"sh {tmp_path / 'check.sh'} {{response_file}} {{reference_file}}"
 
 
-def status(task, reference, response, **more):
-    return task.verify(Problem("a", "?", reference), response, **more).status
+def status(task, reference, response, finish=""):
+    [verdict] = task.verify_all(Problem("a", "?", reference), [response], finish=[finish])
+    return verdict.status
 
 
 # Problems
@@ -135,7 +136,7 @@ def test_what_was_cut_off_is_no_answer_by_its_end_alone(own):
 
 
 def test_a_search_without_end_is_wrong(own, monkeypatch):
-    monkeypatch.setattr("harness_tasks.graders.patterns.LIMIT_S", 0.3)
+    monkeypatch.setattr("harness_tasks.graders.stated.LIMIT_S", 0.3)
     verdict = own(grader="regex").verify(Problem("a", "?", r"(a+)+$"), "a" * 40 + "b")
     assert (verdict.status, verdict.reason) == ("wrong", "the search took longer than 0.3 s")
 

@@ -70,7 +70,7 @@ def test_prompts_of_ones_own_are_read_and_their_given_letters_hold(written):
     ]
     no_prompt = "line 1: prompt must be a sequence of _ and amino acids"
     wrong = [([{"prompt": prompt}], no_prompt) for prompt in ("MKTA", "_Z", 4)]
-    wrong.append(([{"id": "a", "prompt": "_"}, {"id": "a", "prompt": "__"}], "two lines have the id 'a'"))
+    wrong.append(([{"id": "a", "prompt": "_"}, {"id": "a", "prompt": "__"}], "problem 'a' is there already (line 1)"))
     assert not wrongly_refused(wrong, problems)
     assert Proteins(data=str(written([{"prompt": "_"}]))).revision.startswith("sha256:")
 

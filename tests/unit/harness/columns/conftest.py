@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from harness import HarnessError, Problem, Task, correct, error, hookimpl, wrong
 from harness_file_toy import WORDS, Colours, Parrot, Rule
+from harness.contracts import Measured
 
 HERE = Path(__file__).parent
 

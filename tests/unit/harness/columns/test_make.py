@@ -125,14 +125,14 @@ class Keyed(Colours):
         note(response.split()[0])
         return super().verify(problem, response)
 
-    def verdict_key(self, problem, response, answer):
+    def verdict_key(self, problem, response, answer, *, finish):
         return response
 
 
 class Runs(Colours):
     runs_answers = True
 
-    def run_answers(self, problem, responses):
+    def run_answers(self, problem, responses, *, finish):
         from harness.contracts import Ran
 
         for response in responses:
@@ -140,7 +140,7 @@ class Runs(Colours):
         return [Ran(response.split()[-1], 0.5) for response in responses]
 
 
-class Measures(Colours):
+class Measures(Measured, Colours):
     pools_as = "measures"
     measured_together = 2
 

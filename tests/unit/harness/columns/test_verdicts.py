@@ -10,7 +10,7 @@ from support.toy import Colours, Keyed
 
 from harness import HarnessError, Problem, Task, correct, wrong
 from harness.columns.store import Memo, about, read
-from harness.columns.verdicts import answers_of, disputes, ended, graded
+from harness.columns.verdicts import answers_of, disputes, graded
 
 PROBLEM = Problem("0", "Say a colour", reference="red")
 
@@ -55,15 +55,12 @@ class Faulty(Task):
             return wrong()
         raise ZeroDivisionError(response)
 
-    def verify_all(self, problem, responses):
+    def verify_all(self, problem, responses, *, finish):
         return super().verify_all(problem, responses) if self.together is None else self.together
-
-    def answers(self, problem, responses):
-        raise SystemExit("a plugin that exits")
 
     def answer(self, problem, response):
         if response == "none":
-            raise ValueError
+            raise SystemExit("a plugin that exits")
         return response.upper()
 
 
@@ -80,7 +77,7 @@ def test_a_verifier_that_raises_gives_an_error_for_that_response_alone_and_a_fau
 
 def test_a_verdict_key_that_raises_is_none(tmp_path):
     class Unkeyed(Keyed):
-        def verdict_key(self, problem, response, answer):
+        def verdict_key(self, problem, response, answer, *, finish):
             raise KeyError(response)
 
     known = Memo(tmp_path / "m")
@@ -94,26 +91,24 @@ def test_answers_are_extracted_together_or_one_by_one():
     assert answers_of(Faulty(), PROBLEM, ["a", "none"]) == ["A", None]
 
     class Short(Colours):
-        def answers(self, problem, responses):
+        def answers(self, problem, responses, *, finish):
             return ["red"]
 
-    assert answers_of(Short(), PROBLEM, ["say red", "say blue"]) == ["red", "blue"]
+    line = refusal_of(answers_of, Short(), PROBLEM, ["say red", "say blue"])
+    assert line == "task Short: answers gave 1 for 2 responses"
 
 
-def test_how_a_response_ended_is_part_of_it_only_where_the_task_reads_it():
+def test_how_a_response_ended_is_part_of_it():
     class Reads(Colours):
-        reads_finish = True
-
-        def verify(self, problem, response, *, finish):
-            return correct() if finish == "stop" else wrong(finish)
+        def verify_all(self, problem, responses, *, finish):
+            return [correct() if end == "stop" else wrong(end) for end in finish]
 
         def verdict_key(self, problem, response, answer, *, finish):
             return finish
 
-        def answer(self, problem, response, *, finish=""):
+        def answers(self, problem, responses, *, finish):
             return finish
 
-    assert ended(Colours(), ["a"], ["length"]) == ended(Reads(), ["a"], None) == [("a", "")]
     verdicts, answers = graded(Reads(), PROBLEM, ["a"] * 3, ["stop", "length", "stop"])
     assert (statuses(verdicts), answers) == (["correct", "wrong", "correct"], ["stop", "length", "stop"])
 
@@ -136,7 +131,7 @@ COSTLY = """
 class Runs(Colours):
     '''Runs a response in half a second. What a file beside this one names fails: as a fault of ours, or wholly.'''
 
-    reads_finish = runs_answers = True
+    runs_answers = True
 
     def run_answers(self, problem, responses, *, finish):
         from harness.contracts import Ran
@@ -151,14 +146,11 @@ class Runs(Colours):
             return []
         return [None if response.endswith(fails or "-") else Ran(response.split()[-1], 0.5) for response in responses]
 
-    def verify(self, problem, response, *, finish=""):
-        return super().verify(problem, response)
-
-    def answer(self, problem, response, *, finish=""):
+    def answer(self, problem, response):
         raise AssertionError("answers cost a run")
 
 
-class Measures(Colours):
+class Measures(Measured, Colours):
     measured_together = 3
 
     def measurer(self):
@@ -263,16 +255,8 @@ def test_the_second_grader_is_asked_once_for_equal_responses_and_its_disputes_ar
     own = plugin(
         """
 class Strict(Colours):
-    reads_finish = True
-
-    def verify(self, problem, response, *, finish):
-        return super().verify(problem, response)
-
-    def answer(self, problem, response, *, finish=""):
-        return super().answer(problem, response)
-
-    def audit(self, problem, response, *, finish):
-        note(problem.id, finish, response)
+    def audit(self, problem, response):
+        note(problem.id, response)
         return None if "grey" in response else wrong("strict")
 """,
         task=["Strict"],
@@ -280,7 +264,7 @@ class Strict(Colours):
     fixed = ("--engine", "toy", "--plugin", TOY, "--plugin", own, "--store", tmp_path / "runs", "--json")
     outcome = harness("run", "--task", "strict", "--data", "3", "--selector", "shuffle", "--audit", *fixed)
     asked = noted()
-    assert len(asked) == len(set(asked)) == len({line for line in asked if " stop say " in line})
+    assert len(asked) == len(set(asked)) == len({line for line in asked if " say " in line})
     first = [read(path)["status"].to_pylist() for path in files_of(tmp_path / "runs", "verdicts")]
     texts = [read(path)["text"].to_pylist() for path in files_of(tmp_path / "runs", "responses")]
     second = [read(path)["status"].to_pylist() for path in files_of(tmp_path / "runs", "audits")]

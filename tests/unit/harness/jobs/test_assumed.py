@@ -132,7 +132,7 @@ def test_every_tasks_quick_preset_takes_at_most_twenty_minutes_on_two_cores():
         if "limit" not in quick:  # proteins are priced by arithmetic of their own
             continue
         tokens = quick["limit"] * quick["n"] * quick.get("max_tokens", factory.max_tokens)
-        parameters = 3e6 if factory.default_model == "tiny24" else 5e8
+        parameters = 3e6 if factory.defaults.get("model") == "tiny24" else 5e8
         if tokens * parameters / A_CORE / 2 > 1_200:
             long.append(registration.name)
     assert long == []

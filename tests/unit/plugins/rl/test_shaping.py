@@ -41,18 +41,16 @@ def test_a_runs_bonus_has_the_options_that_its_text_gives():
 
 
 class Ends(Task):
-    """Judges by how a response ended; the second grader says the opposite, and nothing of what ended otherwise."""
+    """Judges by how a response ended; the second grader by its text, and says nothing of a."""
 
-    reads_finish = True
+    def verify_all(self, problem, responses, *, finish):
+        return [{"stop": correct(), "length": wrong("cut")}.get(end, error("unknown")) for end in finish]
 
-    def verify(self, problem, response, *, finish):
-        return {"stop": correct(), "length": wrong("cut")}.get(finish, error("unknown"))
-
-    def audit(self, problem, response, *, finish):
-        return {"length": correct(), "stop": wrong("ended")}.get(finish)
+    def audit(self, problem, response):
+        return {"b": correct(), "a": None, "c": wrong("ended")}[response]
 
 
-def test_both_graders_know_how_responses_ended_and_an_error_is_counted_and_gives_nothing():
+def test_the_verifier_knows_how_responses_ended_and_an_error_is_counted_and_gives_nothing():
     for reward, rewards in (("verifier", [1, 0, 0]), ("strict", [0, 1, 0])):
         grader = Grader(run_of(reward=reward))
         grader.task = Ends()

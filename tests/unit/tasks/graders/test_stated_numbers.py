@@ -2,7 +2,8 @@
 
 import time
 
-from harness_tasks.graders.stated_numbers import answer, is_right
+from harness_tasks.graders.stated import is_right
+from harness_tasks.graders.stated import number_answer as answer
 
 STATED = {
     **dict.fromkeys(

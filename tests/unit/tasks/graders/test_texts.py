@@ -1,6 +1,7 @@
 """The text that a response states, in one spelling."""
 
-from harness_tasks.graders.texts import answer, normalised
+from harness_tasks.graders.stated import normalised
+from harness_tasks.graders.stated import text_answer as answer
 
 STATED = {
     **dict.fromkeys(
