@@ -10,8 +10,8 @@ from pathlib import Path
 
 from harness.system.progress import Progress
 from harness_plugins.rl import training_run
-from harness_plugins.rl.requests import TrainRequest
-from harness_plugins.rl.run_files import read_metrics
+from harness_plugins.rl.commands import TrainRequest
+from harness_plugins.rl.training import read_metrics
 
 from .record import Result, Setting, Skipped, judged
 
