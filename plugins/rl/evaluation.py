@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
@@ -32,7 +31,7 @@ from pydantic import Field
 from scipy.stats import t
 from typing_extensions import TypedDict
 
-from harness.columns.column import Column, Question
+from harness.columns.column import Column
 from harness.columns.responses import responses_of
 from harness.contracts import Engine
 from harness.errors import HarnessError
@@ -40,8 +39,6 @@ from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
 from harness.jobs.run import ready
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 from harness.results.cells import EVALUATION
 from harness.results.inert_text import without_folders
@@ -54,7 +51,7 @@ from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
 from .commands import EvalRequest
-from .training import Checkpoint, Trainer, TrainingRun, read_run
+from .training import Trainer, TrainingRun, read_run
 from .training_run import best_step, naming_data_options
 
 KIND = "diversity-harness rl eval"
@@ -66,23 +63,6 @@ BASE = "base"  # the name of the initial model
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Policy:
-    """A model to evaluate: a run's checkpoint, or the initial model (`run` is then any run that started from it).
-
-    bonus        its name in tables: the spec of its run's bonus, or `BASE`
-    folder       of the exported checkpoint; of the initial model its folder or hub id
-    checkpoint   None: the initial model
-    dev          dev pass@1 of the checkpoint; None if it is not known
-    """
-
-    run: TrainingRun
-    bonus: str
-    folder: str
-    checkpoint: Checkpoint | None = None
-    dev: float | None = None
-
-
 def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     """Sample and grade what the store lacks, write the evaluation to `rl-eval.json`, and return it.
 
@@ -90,26 +70,34 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     correct responses per problem: "c" by the verifier, "c_strict" by the strict grader if there is one. HarnessError if
     the runs differ in task, model or reward.
     """
-    runs = _runs(request)
-    policies = [_chosen(request, run, progress) for run in runs]
-    if request.base:
-        policies.insert(0, Policy(runs[0], BASE, runs[0].model))
-    evaluated = [(policy, _plan(request, policy, progress)) for policy in policies]
-    require_consent("rl eval", _outlook([plan for _, plan in evaluated]), progress, SHORTER)
-    results = [_sampled(policy, plan) for policy, plan in evaluated]
+    runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
+    first = runs[0]
+    for run in runs[1:]:
+        for field in ("task", "model", "reward"):
+            if getattr(run, field) != getattr(first, field):
+                raise HarnessError(
+                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {first.folder} "
+                    f"{getattr(first, field)!r}: evaluate them apart"
+                )
+    untrained = {"bonus": BASE, "trainer": None, "seed": None, "step": None, "dev_pass_at_1": None}
+    policies = [(untrained, _plan(request, first, first.model, progress))] if request.base else []
+    for run in runs:
+        about, folder = _chosen(request, run, progress)
+        policies.append((about, _plan(request, run, folder, progress)))
+    require_consent("rl eval", _outlook([plan for _, plan in policies]), progress, SHORTER)
     evaluation = {
         "kind": KIND,
         "schema": SCHEMA,
-        "task": without_folders(runs[0].task),
+        "task": without_folders(first.task),
         "split": request.split,
-        "model": without_folders(runs[0].model),
-        "reward": runs[0].reward,
+        "model": without_folders(first.model),
+        "reward": first.reward,
         "n": request.n,
-        "problems": [question.problem.id for question in evaluated[0][1].questions],
-        "policies": results,
+        "problems": [question.problem.id for question in policies[0][1].questions],
+        "policies": [about | _counted(plan) for about, plan in policies],
     }
     if request.likelihood:
-        _add_likelihoods(request, evaluation, evaluated, progress)
+        _add_likelihoods(request, evaluation, [plan for _, plan in policies], first.model, progress)
     path = (request.out or request.store / "rl") / FILE
     write_atomically(path, (json.dumps(evaluation, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
@@ -125,18 +113,6 @@ def _outlook(plans: Sequence[Plan]) -> Outlook:
     one_policy = sampling(plan, missing, sum(map(plan.rows, missing)))
     times = sum(len(each) for _, each in lacking) / len(missing)
     return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
-
-
-def _runs(request: EvalRequest) -> list[TrainingRun]:
-    runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
-    for run in runs[1:]:
-        for field in ("task", "model", "reward"):
-            if getattr(run, field) != getattr(runs[0], field):
-                raise HarnessError(
-                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {runs[0].folder} "
-                    f"{getattr(runs[0], field)!r}: evaluate them apart"
-                )
-    return runs
 
 
 def _trusted(request: EvalRequest, run: TrainingRun) -> TrainingRun:
@@ -155,9 +131,9 @@ def _trusted(request: EvalRequest, run: TrainingRun) -> TrainingRun:
     return replace(run, plugin_files=tuple(request.plugin_files))
 
 
-def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> Policy:
-    """The run's checkpoint with the best dev pass@1, or at the requested step, exported as a Hugging Face folder."""
-    trainer: Trainer = build(load_registry(run.plugin_files), "trainer", run.trainer)
+def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple[dict[str, Any], str]:
+    """What the evaluation says of a run's checkpoint, the requested or the best by dev pass@1; its exported folder."""
+    trainer: Trainer = run.part("trainer")
     saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
     if not saved:
         raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
@@ -171,29 +147,27 @@ def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> Polic
         )
     _, dev = best_step(run, [step]) or (step, None)
     progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
-    return Policy(run, run.bonus, str(trainer.export(run, saved[step])), saved[step], dev)
+    about = {"bonus": run.bonus, "trainer": without_folders(run.trainer), "seed": run.seed, "step": step}
+    return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))
 
 
-def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
-    """The plan of sampling from a policy; its seed is the evaluation's, not the run's."""
-    run = policy.run
+def _plan(request: EvalRequest, run: TrainingRun, model: str, progress: Progress) -> Plan:
+    """The plan of sampling from a model that a run began or ended with; its seed is the evaluation's, not the run's."""
     data = request.data or run.data
-    plugin_files = tuple(request.plugin_files)
-    task = build(load_registry(plugin_files), "task", run.task, data=None)
     file = data.get(request.split, data.get(""))
     config = RunConfig(
         selectors=("uniform",),
         task=run.task,
-        model=policy.folder,
+        model=model,
         engine=request.engine,
         sampler="vanilla",
         data=Path(file) if file else None,
-        split=task.rl[request.split],
+        split=run.part("task", data=None).rl[request.split],
         n=request.n,
         max_tokens=request.max_tokens or run.settings.max_response,
         seed=request.seed,
         store=request.store,
-        plugin_files=plugin_files,
+        plugin_files=tuple(request.plugin_files),
     )
     with naming_data_options([request.split], "rl eval"):
         plan = make_plan(config, progress)
@@ -201,68 +175,48 @@ def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
 
 
 def spaced(problems: Sequence[T], limit: int | None) -> list[T]:
-    """Return `limit` problems, evenly spaced from the first to the last, in their order (1: the first).
-
-    All problems if `limit` is None or not smaller than their number.
-    """
+    """Return `limit` problems, evenly spaced from the first to the last, in their order; all if there are no more."""
     if limit is None or limit >= len(problems):
         return list(problems)
     return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
 
 
-def _sampled(policy: Policy, plan: Plan) -> dict[str, Any]:
-    """Sample and grade what the store lacks; return the policy's dict of the evaluation."""
+def _counted(plan: Plan) -> dict[str, Any]:
+    """Sample and grade what the store lacks; return the counts of verdicts by problem."""
     audits = plan.audits if hasattr(plan.task, "audit") else None
+
+    def counts(graded: Column | None, status: str) -> list[int]:
+        assert graded is not None
+        return [plan.store.rows(graded, each)["status"].to_pylist().count(status) for each in plan.questions]
+
+    def counted() -> dict[str, Any]:
+        strict = {"c_strict": counts(audits, "correct")} if audits else {}
+        errors = sum(counts(plan.verdicts, "error"))
+        return {"pool": plan.responses.key, "c": counts(plan.verdicts, "correct"), **strict, "errors": errors}
+
     columns = [column for column in (plan.vectors, plan.verdicts, audits) if column]
     with plan.store.used():
         ready(plan, columns)
-        return plan.maker.make(columns, plan.questions, partial(_result, policy, plan, audits))
-
-
-def _result(policy: Policy, plan: Plan, audits: Column | None) -> dict[str, Any]:
-    assert plan.verdicts is not None
-
-    def counts(graded: Column, status: str) -> list[int]:
-        return [plan.store.rows(graded, each)["status"].to_pylist().count(status) for each in plan.questions]
-
-    trained = policy.checkpoint is not None
-    return {
-        "bonus": policy.bonus,
-        "trainer": without_folders(policy.run.trainer) if trained else None,
-        "seed": policy.run.seed if trained else None,
-        "step": policy.checkpoint.step if policy.checkpoint else None,
-        "dev_pass_at_1": policy.dev,
-        "pool": plan.responses.key,
-        "c": counts(plan.verdicts, "correct"),
-        **({"c_strict": counts(audits, "correct")} if audits else {}),
-        "errors": sum(counts(plan.verdicts, "error")),
-    }
-
-
-# Likelihood under the initial model.
+        return plan.maker.make(columns, plan.questions, counted)
 
 
 def _add_likelihoods(
-    request: EvalRequest, evaluation: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
+    request: EvalRequest, evaluation: dict[str, Any], plans: Sequence[Plan], model: str, progress: Progress
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
-    run, first_plan = evaluated[0][0].run, evaluated[0][1]
-    engine: Engine = first_plan.part("engine", request.engine, model=run.model).built
+    engine: Engine = plans[0].part("engine", request.engine, model=model).built
     if not hasattr(engine, "score"):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
-    with progress.stage("score", len(evaluated) * len(first_plan.questions), "responses") as stage:
-        for (_, plan), result in zip(evaluated, evaluation["policies"], strict=True):
-            result["likelihoods"] = [_likelihood(engine, plan, question) for question in plan.questions]
+    with progress.stage("score", len(plans) * len(plans[0].questions), "responses") as stage:
+        for plan, result in zip(plans, evaluation["policies"], strict=True):
+            result["likelihoods"] = values = []
+            for question in plan.questions:
+                response = responses_of(plan.store.rows(plan.responses, question)).first(1)
+                tokens = int(response.lengths[0])
+                total = engine.score(prompt(plan.task, engine, question.problem), response)[0] if tokens else 0.0
+                values.append(float(f"{float(total) / tokens:.6g}") if tokens else None)
             stage.advance(len(plan.questions))
-
-
-def _likelihood(engine: Any, plan: Plan, question: Question) -> float | None:
-    response = responses_of(plan.store.rows(plan.responses, question)).first(1)
-    tokens = int(response.lengths[0])
-    if tokens == 0:
-        return None
-    return float(f"{float(engine.score(prompt(plan.task, engine, question.problem), response)[0]) / tokens:.6g}")
 
 
 # The file. It may be a stranger's, or edited.

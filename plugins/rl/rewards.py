@@ -32,8 +32,6 @@ import numpy as np
 
 from harness import HarnessError
 from harness.plugin_system import calls
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Verdict, error
 
 from .training import Rollouts, Shaped, TrainingRun
@@ -49,7 +47,7 @@ class Grader:
     """The run's grader as a reward; safe to call from any thread. `errors` counts the verdicts `error` of `rewards`."""
 
     def __init__(self, run: TrainingRun) -> None:
-        self.task = build(load_registry(run.plugin_files), "task", run.task, data=run.data.get("train"))
+        self.task = run.part("task", data=run.data.get("train"))
         self.strict = run.reward == "strict"
         self.errors = 0
 
@@ -60,7 +58,6 @@ class Grader:
         return [float(verdict.status == "correct") for verdict in verdicts]
 
     def verdicts(self, problem: Problem, responses: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
-        """Return the verdicts of the strict grader if the run's reward is strict, else of the verifier."""
         if not self.strict:
             return calls.verify_all(self.task, problem, responses, finish)
         graded = [
@@ -74,30 +71,26 @@ class Shaping:
     """The run's bonus, and the memory that it keeps between steps."""
 
     def __init__(self, run: TrainingRun) -> None:
-        self.bonus: Any = build(load_registry(run.plugin_files), "bonus", run.bonus)
+        self.bonus: Any = run.part("bonus")
         self.seed = run.seed
         self.memory: dict[str, torch.Tensor] = {}
 
     def needs(self, column: str) -> bool:
-        """Return whether the bonus reads this field of `Rollouts`, "hidden" or "logprobs"."""
         return column in self.bonus.needs
 
     def shape(self, rollouts: Rollouts, step: int) -> Shaped:
-        """Return the rewards to train on, float64 on the CPU, and the step's metrics."""
         import torch
 
         with torch.no_grad():
             return self.bonus.shape(rollouts, step, self.seed, self.memory)
 
     def save(self, checkpoint: Path) -> None:
-        """Write the memory to a checkpoint's folder; write nothing if it is empty."""
         from safetensors.torch import save_file
 
         if self.memory:
             save_file({name: value.contiguous() for name, value in self.memory.items()}, checkpoint / MEMORY)
 
     def load(self, checkpoint: Path) -> None:
-        """Load the memory from a checkpoint's folder; it is empty if the checkpoint has none."""
         from safetensors.torch import load_file
 
         path = checkpoint / MEMORY
@@ -262,6 +255,5 @@ class NoBonus:
     needs: ClassVar[tuple[str, ...]] = ()
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
-        """Return the rewards unchanged."""
         rewards = rollouts.rewards.clone()
         return Shaped(rewards, group_metrics(rollouts, rewards - rollouts.rewards, 0))

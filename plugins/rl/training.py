@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from harness.errors import HarnessError
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 from harness.records import Message, Problem
 from harness.system import json_text
 
@@ -123,6 +125,10 @@ class TrainingRun:
     cpu: bool = False
     plugin_files: Sequence[Path] = ()
     reward: str = "verifier"
+
+    def part(self, kind: str, **options: Any) -> Any:
+        """Return the run's task, bonus or trainer, built from its spec."""
+        return build(load_registry(self.plugin_files), kind, getattr(self, kind), **options)
 
     @property
     def metrics(self) -> Path:

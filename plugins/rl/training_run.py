@@ -82,6 +82,7 @@ def prepare(request: TrainRequest, seed: int) -> Prepared:
 
 
 def _written(run: TrainingRun, chats: Mapping[str, Chats], trainer: Trainer) -> Prepared:
+    run = replace(run, problems={split: run.folder / f"{split}.jsonl" for split in chats})
     run.folder.mkdir(parents=True, exist_ok=True)
     for split, path in run.problems.items():
         write_problems(path, chats[split])
@@ -99,20 +100,20 @@ def rehearse(request: TrainRequest, seed: int) -> tuple[str, HarnessError | None
 
     The run is prepared in a temporary folder; the texts name the real one.
     """
-    real = _run(request, load_registry(request.plugin_files), seed).folder
+    run, chats, trainer = _planned(request, seed)
     with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
-        rehearsed = Path(scratch) / real.name
-        prepared = prepare(replace(request, out=rehearsed), seed)
+        rehearsed = Path(scratch) / run.folder.name
+        prepared = _written(replace(run, folder=rehearsed), chats, trainer)
 
-    def placed(text: str) -> str:
-        return text.replace(str(rehearsed), str(real))
+    def placed(text: object) -> str:
+        return str(text).replace(str(rehearsed), str(run.folder))
 
     launch = prepared.launch
     words = [f"{name}={shlex.quote(placed(value))}" for name, value in launch.environment.items()]
     words += [shlex.quote(placed(word)) for word in launch.command]
-    remarks = [*map(placed, prepared.remarks), f"folder: {real}", " ".join(words)]
+    remarks = [*map(placed, prepared.remarks), f"folder: {run.folder}", " ".join(words)]
     text = "\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)])
-    return text, HarnessError(placed(str(prepared.fault))) if prepared.fault else None
+    return text, HarnessError(placed(prepared.fault)) if prepared.fault else None
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
@@ -236,7 +237,7 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
-    """The run with its number of steps, its problems by split, and its trainer; nothing is written yet."""
+    """The run with its number of steps, the problems of its splits, and its trainer; nothing is written yet."""
     registry = load_registry(request.plugin_files)
     trainer: Trainer = build(registry, "trainer", request.trainer)
     run = _run(request, registry, seed)
@@ -252,14 +253,17 @@ def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, C
     batch, to_train_on = run.settings.batch, len(chats["train"])
     if to_train_on < batch:
         raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
-    paths = {split: run.folder / f"{split}.jsonl" for split in chats}
     steps = run.settings.steps or EPOCHS * (to_train_on // batch)
-    return replace(run, problems=paths, settings=replace(run.settings, steps=steps)), chats, trainer
+    return replace(run, settings=replace(run.settings, steps=steps)), chats, trainer
 
 
 def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
     """The requested run with its folder's path, without problems; HarnessError if the folder holds another run."""
-    task = _task(request, registry, "train")
+    task, reward = _task(request, registry, "train"), "verifier"
+    if hasattr(task, "audit"):
+        reward = request.reward or task.rl.get("reward", "lenient")
+    elif request.reward == "strict":
+        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
     model = request.model or task.rl.get("model") or DEFAULT_MODEL
     run = TrainingRun(
         folder=Path(),
@@ -274,7 +278,7 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
         overrides=tuple(request.overrides),
         cpu=request.cpu,
         plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
-        reward=_reward(request, task),
+        reward=reward,
     )
     specs = [parse_spec(spec).name for spec in (request.task, run.bonus, run.trainer)]
     named = "-".join([specs[0], Path(model).name, *specs[1:]])
@@ -313,15 +317,6 @@ def bonus(request: TrainRequest, of_task: Mapping[str, Mapping[str, Any]]) -> Sp
     of_preset = EXPLORING if request.preset == "exploring" else {}
     given = {**of_task.get(requested.name, {}), **of_preset.get(requested.name, {})}
     return Spec(requested.name, {**{key: str(value) for key, value in given.items()}, **requested.params})
-
-
-def _reward(request: TrainRequest, task: Any) -> str:
-    """The grader of the reward: as requested, else as the task says; "verifier" if the task has only one."""
-    if hasattr(task, "audit"):
-        return request.reward or task.rl.get("reward", "lenient")
-    if request.reward == "strict":
-        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
-    return "verifier"
 
 
 def _fixed(run: TrainingRun) -> dict[str, Any]:

@@ -35,8 +35,6 @@ from transformers import GenerationConfig
 from trl import GRPOConfig, GRPOTrainer
 
 from harness import HarnessError, Message, Responses, Sampler
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
 
 from ..engines.transformers.engine import Transformers
@@ -191,7 +189,7 @@ class GroupTrainer(GRPOTrainer):
         super().__init__(
             model=checkpoint.model,
             args=args,
-            reward_funcs=[_verified],
+            reward_funcs=[lambda **_: []],  # required, and never called: see `_calculate_rewards`
             train_dataset=Dataset.from_dict({"prompt": [str(place) for place in range(len(self.train_chats))]}),
             processing_class=checkpoint.tokenizer,
             optimizers=(optimiser, None),
@@ -205,7 +203,6 @@ class GroupTrainer(GRPOTrainer):
 
     @property
     def step(self) -> int:
-        """The number of steps that the policy has been trained for, those before resuming included."""
         return self.done + self.state.global_step // updates(self.run.settings)
 
     def train_on(self) -> None:
@@ -338,15 +335,10 @@ class GroupTrainer(GRPOTrainer):
                 earlier.unlink()
 
 
-def _verified(**kwargs: Any) -> list[float]:
-    """Fill the place of TRL's required reward function; `_calculate_rewards` never calls it."""
-    raise NotImplementedError
-
-
 def main(folder: Path) -> None:
     """Train the run of a folder to its last step, from its last complete checkpoint."""
     run = read_run(folder)
-    options = build(load_registry(run.plugin_files), "trainer", run.trainer)
+    options = run.part("trainer")
     resumed = (options.saved(run) or [None])[-1]
     if resumed is None or resumed.step < run.settings.steps:
         GroupTrainer(run, options, resumed).train_on()

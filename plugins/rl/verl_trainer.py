@@ -58,13 +58,11 @@ class Verl:
     def check(self, run: TrainingRun) -> Sequence[str]:
         """Check whether the run can start here and return remarks for the user; HarnessError if a check fails.
 
-        Ray is not started. Checked are verl's environment, the model's chat template, how the responses are divided,
-        and, unless the run is on a CPU, the number of GPUs, their memory, and vLLM.
+        Ray is not started. Checked are verl's environment, how responses are divided over workers, and, unless the run
+        is on a CPU, the number of GPUs, their memory, and vLLM.
         """
         python = find_python(self.python)
-        versions = installed(python)
-        location = locate(run.model)
-        _require_chat_template(location)
+        versions, location = installed(python), locate(run.model)
         rows = run.settings.mini_batch * run.settings.rollouts
         if rows % devices(run):
             raise HarnessError(
@@ -175,16 +173,6 @@ def installed(python: Path) -> dict[str, str | None]:
         whose = "has no diversity-harness, whose plugin verl loads"
         raise HarnessError(f"verl: {python} {whose}: {install} diversity-harness")
     return versions
-
-
-def _require_chat_template(location: Location) -> None:
-    """Raise HarnessError without a chat template: verl sends problems as chats. A hub model is checked when loaded."""
-    if location.folder is None:
-        return
-    config = location.folder / "tokenizer_config.json"
-    inside = config.is_file() and read(config, "verl:", lenient=True).get("chat_template")
-    if not inside and not any(location.folder.glob("chat_template*")):
-        raise HarnessError(f"verl: the model {location.name} has no chat template, and verl asks in chats")
 
 
 # GPUs, and the memory that a run needs on each.

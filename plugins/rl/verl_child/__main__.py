@@ -77,10 +77,8 @@ def compose(run: TrainingRun) -> Any:
 
 def _require_readable_states(run: TrainingRun, config: Any, with_reference: bool) -> None:
     """Raise HarnessError unless the hidden states can be read: FSDP with whole rows, and a model that runs."""
-    from .plugin import options
-
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
-    hidden = options(run).hidden if Shaping(run).needs("hidden") else ""
+    hidden = run.part("trainer").hidden if Shaping(run).needs("hidden") else ""
     lora = model.lora_rank > 0 or model.lora.rank > 0 or model.lora_adapter_path is not None
     parts = actor.ulysses_sequence_parallel_size
     bypass = config.algorithm.rollout_correction.get("bypass_mode", False)
@@ -119,9 +117,7 @@ def _train(run: TrainingRun, config: Any) -> None:
 
 def tidy(run: TrainingRun) -> int:
     """Delete incomplete checkpoints, write the last complete one's step to verl's file, and return it; 0 if none is."""
-    from .plugin import options
-
-    whole = {checkpoint.path: checkpoint.step for checkpoint in options(run).saved(run)}
+    whole = {checkpoint.path: checkpoint.step for checkpoint in run.part("trainer").saved(run)}
     for folder in run.checkpoints.glob(f"{STEP}*"):
         if folder not in whole:
             shutil.rmtree(folder)

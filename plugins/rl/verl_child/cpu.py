@@ -38,6 +38,7 @@ from harness_plugins.models.location import locate
 NAME = "transformers"  # the sampler's name in verl
 QUIET_S = 0.25
 ROWS = 256  # at most so many are generated at once
+SERVER = "transformers_server_{}"  # an actor's name, with its rank
 
 
 def register() -> None:
@@ -149,7 +150,12 @@ class Server:
         """Return one response of at most `max_tokens` tokens, its end-of-sequence token included."""
         prompt = tuple(prompt_ids)
         answer: asyncio.Future[TokenOutput] = asyncio.get_running_loop().create_future()
-        self.waiting.append(Request(prompt, self.arrived[prompt], _sampler(sampling_params), answer))
+        sampler = Sampler(
+            temperature=float(sampling_params.get("temperature", 1.0)),
+            top_p=float(sampling_params.get("top_p", 1.0)),
+            top_k=max(0, int(sampling_params.get("top_k", -1))),
+        )
+        self.waiting.append(Request(prompt, self.arrived[prompt], sampler, answer))
         self.arrived[prompt] += 1
         self.last_arrival_s = time.monotonic()
         while not answer.done():
@@ -160,29 +166,24 @@ class Server:
         return answer.result()
 
     async def _generate_waiting(self) -> None:
-        """Generate the responses to all waiting requests."""
+        """Answer all waiting requests; an exception is given to each of a batch, since verl counts failures."""
         batch = sorted(self.waiting, key=lambda request: (request.prompt, request.place))
         self.waiting = []
         for sampler in dict.fromkeys(request.sampler for request in batch):
             same = [request for request in batch if request.sampler == sampler]
-            for start in range(0, len(same), ROWS):
-                await self._answer(same[start : start + ROWS], sampler)
-
-    async def _answer(self, requests: Sequence[Request], sampler: Sampler) -> None:
-        """Generate and answer these requests; an exception is given to each of them, since verl counts failures."""
-        try:
-            outputs = await asyncio.to_thread(self._generated, requests, sampler)
-        except Exception as failure:
-            for request in requests:
-                request.answer.set_exception(failure)
-            return
-        for request, output in zip(requests, outputs, strict=True):
-            request.answer.set_result(output)
+            for requests in (same[start : start + ROWS] for start in range(0, len(same), ROWS)):
+                try:
+                    outputs = await asyncio.to_thread(self._generated, requests, sampler)
+                except Exception as failure:
+                    for request in requests:
+                        request.answer.set_exception(failure)
+                else:
+                    for request, output in zip(requests, outputs, strict=True):
+                        request.answer.set_result(output)
 
     def _generated(self, requests: Sequence[Request], sampler: Sampler) -> list[TokenOutput]:
-        width = max(len(request.prompt) for request in requests)
+        width, filler = max(len(request.prompt) for request in requests), self.part.filler
         pads = [width - len(request.prompt) for request in requests]
-        filler = self.part.filler
         ids = torch.tensor([[filler] * pad + [*r.prompt] for pad, r in zip(pads, requests, strict=True)])
         mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads])
         streams = np.stack([uniforms(self._stream(r.prompt), r.place, self.max_tokens) for r in requests])
@@ -196,23 +197,22 @@ class Server:
                 logits_processor=[sampling],
                 stopping_criteria=[lambda *_, **__: sampling.finished(feed_last=False)],
             )
-        return [self._output(sampling, row, sampler) for row in range(len(requests))]
+        plain = sampler == Sampler()  # otherwise the tokens were not sampled with the model's own probabilities
+        return [
+            TokenOutput(
+                token_ids=sampling.tokens[row, :length].tolist(),
+                log_probs=sampling.token_logprobs[row, :length].tolist() if plain else None,
+                stop_reason="completed",
+                num_preempted=0,
+                extra_fields={"global_steps": self.step},
+            )
+            for row, length in enumerate(map(int, sampling.lengths))
+        ]
 
     def _stream(self, prompt: tuple[int, ...]) -> int:
         """Return the seed of the random streams of this prompt's rows in this step."""
         text = repr((self.seed, self.rank, self.step, prompt))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-
-    def _output(self, sampling: LogprobRowSampler, row: int, sampler: Sampler) -> TokenOutput:
-        length = int(sampling.lengths[row])
-        plain = sampler == Sampler()  # otherwise the tokens were not sampled with the model's own probabilities
-        return TokenOutput(
-            token_ids=sampling.tokens[row, :length].tolist(),
-            log_probs=sampling.token_logprobs[row, :length].tolist() if plain else None,
-            stop_reason="completed",
-            num_preempted=0,
-            extra_fields={"global_steps": self.step},
-        )
 
     async def nothing(self, **_: Any) -> None:
         """Do nothing: this server's memory is needed nowhere else, and verl's synchronous trainer aborts no request."""
@@ -221,24 +221,15 @@ class Server:
     clear_kv_cache = release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing
 
 
-def _sampler(params: dict[str, Any]) -> Sampler:
-    return Sampler(
-        temperature=float(params.get("temperature", 1.0)),
-        top_p=float(params.get("top_p", 1.0)),
-        top_k=max(0, int(params.get("top_k", -1))),
-    )
-
-
 class Replica(RolloutReplica):
     """Starts the sampling server of one worker."""
 
     async def launch_servers(self) -> None:
         """Start this replica's `Server` as a Ray actor; `Weights`, on the worker's side, finds it by its name."""
-        server = ray.remote(Server).options(name=_name(self.replica_rank), num_cpus=1, max_concurrency=100_000)
-        handle = server.remote(
-            str(self.model_config.path), self.config.seed, self.replica_rank, self.config.response_length
-        )
-        self.servers, self._server_handle, self._server_address = [handle], handle, _name(self.replica_rank)
+        name, config = SERVER.format(self.replica_rank), self.config
+        server = ray.remote(Server).options(name=name, num_cpus=1, max_concurrency=100_000)
+        handle = server.remote(str(self.model_config.path), config.seed, self.replica_rank, config.response_length)
+        self.servers, self._server_handle, self._server_address = [handle], handle, name
 
 
 class Weights(base.BaseRollout):
@@ -259,8 +250,4 @@ class Weights(base.BaseRollout):
     ) -> None:
         """Send all weights to the server, in float32."""
         copied = {name: weight.detach().to("cpu", torch.float32, copy=True) for name, weight in weights}
-        await ray.get_actor(_name(self.rank)).load.remote(copied, kwargs.get("global_steps") or 0)
-
-
-def _name(rank: int) -> str:
-    return f"transformers_server_{rank}"
+        await ray.get_actor(SERVER.format(self.rank)).load.remote(copied, kwargs.get("global_steps") or 0)

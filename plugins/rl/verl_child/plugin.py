@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ..rewards import Grader
     from ..training import TrainingRun
-    from ..verl_trainer import Verl
 
 ERRORS = "grading_errors.jsonl"  # in the run's folder: verdicts `error`; they count as wrong
 failure: Exception | None = None
@@ -42,14 +41,6 @@ def current_run() -> TrainingRun:
     from ..training import read_run
 
     return read_run(Path(os.environ[RUN]))
-
-
-def options(run: TrainingRun) -> Verl:
-    """Return the run's trainer, built from `run.trainer`: its fields are the trainer's options."""
-    from harness.plugin_system.component import build
-    from harness.plugin_system.registry import load_registry
-
-    return build(load_registry(run.plugin_files), "trainer", run.trainer)
 
 
 @functools.cache

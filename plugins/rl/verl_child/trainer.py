@@ -25,7 +25,7 @@ from ..rewards import Shaping
 from ..training import MetricsLog, Rollouts
 from ..verl_config import TRAINER_MODE
 from ..verl_trainer import MARK, STEP
-from .plugin import ERRORS, current_run, options
+from .plugin import ERRORS, current_run
 from .states import HIDDEN, PlainWorker, PolicyStates, RefStates
 
 POLL_S = 0.1  # on CPUs, where a step takes seconds; verl itself looks for finished rollouts every two seconds
@@ -45,7 +45,7 @@ class ShapingTrainer(PPOTrainerSync):
             self.replay_buffer.poll_interval = POLL_S
         self.run = current_run()
         self.shaping = Shaping(self.run)
-        self.hidden = options(self.run).hidden if self.shaping.needs("hidden") else None
+        self.hidden = self.run.part("trainer").hidden if self.shaping.needs("hidden") else None
         self.step_metrics: dict[str, float] = {}  # of the current step, by the names of `training.METRICS`
         self.training = False
 

@@ -66,8 +66,8 @@ def test_an_evaluation_holds_the_counts_of_every_policy_by_both_graders(evaluate
 def test_a_step_by_request_has_its_own_dev_pass_at_1(evaluated):
     request, _ = evaluated
     run = read_run(request.folders[0])
-    chosen = rl_eval._chosen(replace(request, step=2), run, Progress(quiet=True))
-    assert (chosen.checkpoint.step, chosen.dev) == (2, 0.2)
+    about, folder = rl_eval._chosen(replace(request, step=2), run, Progress(quiet=True))
+    assert (about["step"], about["dev_pass_at_1"], folder) == (2, 0.2, str(run.checkpoints / "step-2"))
 
 
 def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):

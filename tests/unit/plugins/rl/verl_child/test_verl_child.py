@@ -50,7 +50,7 @@ def test_verls_reward_function_is_the_runs_grader_and_an_error_of_it_is_written_
     responses = ["I think 5", r"\boxed{5}", "#### 5"]
     assert [plugin.compute_score("gsm8k", text, "5", INFO) for text in responses] == [0, 0, 1]
     assert not (run.folder / plugin.ERRORS).exists()
-    assert plugin.options(plugin.current_run()).hidden == "policy"
+    assert plugin.current_run().part("trainer").hidden == "policy"
     monkeypatch.setattr(type(plugin._graded()[0].task), "audit", lambda *arguments, **finish: error("out of order"))
     assert [plugin.compute_score("gsm8k", "#### 5", "5", INFO) for _ in range(2)] == [0, 0]
     assert read_json_lines(run.folder / plugin.ERRORS) == [{"problem": "train-0", "reason": "out of order"}] * 2
