@@ -250,10 +250,7 @@ def read(path: Path) -> dict[str, Any]:
     file, again = path / FILE if path.is_dir() else path, "write it again with `harness rl eval`"
     if not file.exists():
         raise HarnessError(f"rl eval: {file} is not there: `harness rl eval RUNS --out FOLDER` writes it")
-    value = json_text.read(file, "rl eval:", again)
-    if not isinstance(value, dict) or value.get("kind") != KIND or value.get("schema") != SCHEMA:
-        raise HarnessError(f"rl eval: {file} is no evaluation of schema {SCHEMA}: write it with `harness rl eval`")
-    evaluation = json_text.shaped(value, EvaluationFile, f"rl eval: {file}", again)
+    evaluation = json_text.shaped(json_text.read(file, "rl eval:", again), EvaluationFile, f"rl eval: {file}", again)
     for place, policy in enumerate(evaluation["policies"]):
         for counts in (policy["c"], policy.get("c_strict", policy["c"])):
             if len(counts) != len(evaluation["problems"]) or not all(0 <= c <= evaluation["n"] for c in counts):
@@ -343,43 +340,41 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
     fewer_samples               the same with its interval: other method -> the fields of `curves.Factor`
     """
-    return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
-
-
-def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
-    ks = budgets(evaluation["n"])
-    every = shares(evaluation, grader).items()
-    solved = {method: np.stack([each[k - 1] for k in ks], axis=2) for method, each in every}  # (policies, problems, ks)
-    fewer = fewer_samples(evaluation, grader)
+    n, ks = evaluation["n"], budgets(evaluation["n"])
+    about = {name: evaluation.get(name) for name in ("task", "split", "reward")}
 
     def by_k(values: Sequence[Any]) -> dict[str, Any]:
         return {str(k): value for k, value in zip(ks, values, strict=True)}
 
     rows = []
-    for curve in curves(evaluation, grader):
-        own, error, at = solved[curve.bonus], curve.error, [k - 1 for k in ks]
-        others = {method: values for method, values in solved.items() if method != curve.bonus}
-        rows.append(
-            {
-                "task": evaluation["task"],
-                "split": evaluation["split"],
-                "reward": evaluation.get("reward"),
-                "grader": grader,
-                "bonus": curve.bonus,
-                "seeds": curve.seeds,
-                "problems": len(evaluation["problems"]),
-                "n": evaluation["n"],
-                "pass_at_k_ci": by_k(intervals(own)),
-                "gain_over": {
-                    method: by_k((own.mean((0, 1)) - other.mean((0, 1))).tolist()) for method, other in others.items()
-                },
-                "gain_over_ci": {method: by_k(intervals(own, other)) for method, other in others.items()},
-                "pass_at_k": by_k(curve.mean[at].tolist()),
-                "standard_error": None if error is None else by_k(error[at].tolist()),
-                "fewer_samples_than": {other: factor.times for other, factor in fewer[curve.bonus].items()},
-                "fewer_samples": {other: asdict(factor) for other, factor in fewer[curve.bonus].items()},
-            }
-        )
+    for grader in graders(evaluation):
+        fewer = fewer_samples(evaluation, grader)
+        every = shares(evaluation, grader).items()
+        solved = {
+            method: np.stack([each[k - 1] for k in ks], axis=2) for method, each in every
+        }  # policies, problems, ks
+        for curve in curves(evaluation, grader):
+            own, error, at = solved[curve.bonus], curve.error, [k - 1 for k in ks]
+            others = {method: values for method, values in solved.items() if method != curve.bonus}
+            gains = {method: (own.mean((0, 1)) - other.mean((0, 1))).tolist() for method, other in others.items()}
+            factor = fewer[curve.bonus]
+            rows.append(
+                {
+                    **about,
+                    "grader": grader,
+                    "bonus": curve.bonus,
+                    "seeds": curve.seeds,
+                    "problems": len(evaluation["problems"]),
+                    "n": n,
+                    "pass_at_k_ci": by_k(intervals(own)),
+                    "gain_over": {method: by_k(gain) for method, gain in gains.items()},
+                    "gain_over_ci": {method: by_k(intervals(own, other)) for method, other in others.items()},
+                    "pass_at_k": by_k(curve.mean[at].tolist()),
+                    "standard_error": None if error is None else by_k(error[at].tolist()),
+                    "fewer_samples_than": {other: each.times for other, each in factor.items()},
+                    "fewer_samples": {other: asdict(each) for other, each in factor.items()},
+                }
+            )
     return rows
 
 

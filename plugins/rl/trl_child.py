@@ -131,9 +131,7 @@ def group_advantages(rewards: torch.Tensor, rollouts: int) -> torch.Tensor:
 class StepOrder(DataSampler[int]):
     """The dataset's row indices in the order in which TRL reads them: all of one step's, then of the next.
 
-    problems   the number of training problems, one per row of the dataset
-    steps      those to train
-    reads      how often TRL reads a step's batch, which has each problem `rollouts` times, one after another
+    A step's batch has each problem `rollouts` times, one after another, and TRL reads it `reads` times.
     """
 
     def __init__(self, problems: int, run: TrainingRun, steps: range, reads: int) -> None:
@@ -151,10 +149,7 @@ class StepOrder(DataSampler[int]):
 
 
 class GroupTrainer(GRPOTrainer):
-    """TRL's GRPO trainer with the harness's rollouts and rewards: verified, and shaped by the bonus of the run.
-
-    It goes on from a checkpoint, or starts from the run's initial model, and ends with the run's last step.
-    """
+    """Goes on from a checkpoint, or starts from the run's initial model, and ends with the run's last step."""
 
     def __init__(self, run: TrainingRun, options: Trl, resumed: Checkpoint | None) -> None:
         self.run, self.options, self.done = run, options, resumed.step if resumed else 0
@@ -267,10 +262,7 @@ class GroupTrainer(GRPOTrainer):
         return super()._compute_loss(model, inputs | {name: inputs[name][:, :width] for name in by_token} | divisor)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log as TRL does; after each step, also log its metrics, and if they are due validate and save a checkpoint.
-
-        TRL calls this once per step, after the step's last update, and once at the end of training.
-        """
+        """End a step: TRL calls this after the step's last update, and once at the end of training."""
         super().log(logs, start_time)
         if "train_runtime" in logs:
             return

@@ -178,8 +178,8 @@ def test_how_many_times_fewer_samples_a_method_needs_has_an_interval_over_proble
 def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
     file = tmp_path / "rl-eval.json"
     for text, message in (
-        ('{"kind": "something"}', f"rl eval: {file} is no evaluation of schema 1"),
-        ('{"kind": "diversity-harness rl eval", "schema": 2}', f"rl eval: {file} is no evaluation of schema 1"),
+        ('{"kind": "something"}', f"rl eval: {file}: 'kind': Input should be 'diversity-harness rl eval', got 'some"),
+        ('{"kind": "diversity-harness rl eval", "schema": 2}', f"rl eval: {file}: 'schema': Input should be 1, got 2"),
         ("{", f"rl eval: {file}: not JSON "),
     ):
         file.write_text(text)
