@@ -160,18 +160,17 @@ def installed(python: Path) -> dict[str, str | None]:
 
     HarnessError, one line, if a package other than vllm is missing or verl has another version than the plugin needs.
     """
-    versions = VERL.versions(python, ("verl", "TransferQueue", "vllm", "diversity-harness"))
-    install = f"{python} -m pip install"
-    if versions["verl"] is None:
-        raise HarnessError(f"verl: {python} has no verl: {MAKE}")
+    needed = dict.fromkeys(("verl", "TransferQueue"), f'"verl[verl-core]=={VERSION}"')
+    needed["diversity-harness"] = "diversity-harness"  # whose plugin verl loads
+    versions = VERL.versions(python, (*needed, "vllm"))
+    for name, package in needed.items():
+        if versions[name] is None:
+            raise HarnessError(f"verl: {python} has no {name}: {python} -m pip install {package}")
     if versions["verl"] != VERSION:
-        needed = f'this plugin is for {VERSION} and leans on its private parts: {install} "verl[verl-core]=={VERSION}"'
-        raise HarnessError(f"verl: {python} has verl {versions['verl']}, but {needed}")
-    if versions["TransferQueue"] is None:
-        raise HarnessError(f'verl: {python} has no TransferQueue: {install} "verl[verl-core]=={VERSION}"')
-    if versions["diversity-harness"] is None:
-        whose = "has no diversity-harness, whose plugin verl loads"
-        raise HarnessError(f"verl: {python} {whose}: {install} diversity-harness")
+        leans = f"but this plugin is for {VERSION} and leans on its private parts"
+        raise HarnessError(
+            f"verl: {python} has verl {versions['verl']}, {leans}: {python} -m pip install {needed['verl']}"
+        )
     return versions
 
 
