@@ -17,7 +17,7 @@ from harness.results.rows import Interval, Row
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
-from harness_plugins.rl import evaluation, evaluation_file
+from harness_plugins.rl import evaluation
 from published import RESULTS, boards, called, figure, ladder, lines, rows_with, samplers
 
 BEST = 5
@@ -316,7 +316,7 @@ def _over_grpo(row: dict[str, Any], k: str) -> str:
 def _rl(value: Callable[[dict[str, Any], str], str], without: str = "") -> str:
     rows, ks = [], ("1", "4", "16", "64", "256", "1024")
     for file in sorted(RESULTS.glob("rl/*/rl-eval.json"), key=lambda path: int(path.parent.name.split("-")[-1])):
-        for row in evaluation.rows(evaluation_file.read(file)):
+        for row in evaluation.rows(evaluation.read(file)):
             name = RL.get(row["bonus"], f"`{row['bonus']}`")
             group = "-" if row["bonus"] == "base" else file.parent.name.split("-")[-1]
             if row["bonus"] != without:

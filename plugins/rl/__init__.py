@@ -9,9 +9,9 @@ from harness.hookspecs import Register
 @hookimpl
 def register_bonuses(register: Register) -> None:
     """Register RepExp's bonus, Unlikeliness, and no bonus (plain GRPO)."""
-    register("repexp", "harness_plugins.rl.repexp_bonus:RepExpBonus")
-    register("unlikely", "harness_plugins.rl.unlikely_bonus:Unlikeliness")
-    register("none", "harness_plugins.rl.unlikely_bonus:NoBonus")
+    register("repexp", "harness_plugins.rl.rewards:RepExpBonus")
+    register("unlikely", "harness_plugins.rl.rewards:Unlikeliness")
+    register("none", "harness_plugins.rl.rewards:NoBonus")
 
 
 @hookimpl

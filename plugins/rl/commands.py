@@ -1,7 +1,9 @@
-"""`harness rl train` and `harness rl eval`."""
+"""`harness rl train` and `harness rl eval`, and their options: every field with a `Help` is one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +12,85 @@ import typer
 from harness import hookimpl
 from harness.errors import HarnessError
 from harness.hookspecs import Register
-from harness.plugin_system.command_options import Json, Yes, resumable, takes
+from harness.plugin_system.command_options import Help, Json, Yes, resumable, show, takes
 
-from .requests import EvalRequest, TrainRequest
+from .training import SPLITS
+
+PLUGIN = Help("A plugin in a single file; repeatable.", ("--plugin",))
+TRAINED = ("task", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """The options of `harness rl train` except the seed: each seed makes one run.
+
+    data       split ("train", "dev", "test") -> file; "" -> one file for all splits
+    settings   fields of `training.Settings`, as text
+    overrides  options of the trainer itself, key=value
+    """
+
+    task: Annotated[str, Help("What is trained on, e.g. math, gsm8k, dapo-aime, game24.")]
+    bonus: Annotated[str, Help("repexp, unlikely or none; name:key=value,...")] = "repexp"
+    preset: Annotated[str, Help("paper, or exploring: a bonus that acts in small groups (docs/rl-bonus.md).")] = "paper"
+    trainer: Annotated[str, Help("verl or trl; name:key=value,...")] = "verl"
+    model: Annotated[str | None, Help("Hub id or folder; default: the task's, else the paper's.")] = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    limit: Annotated[int | None, Help("Only the first so many problems of each split.")] = None
+    reward: Annotated[
+        str | None, Help("strict (the answer in the form asked for; default on the paper's tasks) or lenient.")
+    ] = None
+    cpu: Annotated[bool, Help("Train without a GPU (small models).")] = False
+    overrides: Sequence[str] = ()
+    store: Annotated[Path, Help("Runs are folders in its rl/.")] = Path("runs")
+    out: Annotated[Path | None, Help("The run's folder, instead of one in the store.")] = None
+    plugin_files: Annotated[Sequence[Path], PLUGIN] = ()
+
+    def __post_init__(self) -> None:
+        unknown = set(self.data) - {"", *SPLITS}
+        if unknown:
+            raise HarnessError(f"rl: --data is FILE or SPLIT=FILE with a split of {', '.join(SPLITS)}, got {unknown}")
+        if self.limit is not None and self.limit < 1:
+            raise HarnessError(f"rl: --limit must be at least 1, got {self.limit}")
+        if self.preset not in ("paper", "exploring"):
+            raise HarnessError(f"rl: --preset must be paper or exploring, got {self.preset!r}")
+        if self.reward not in (None, "strict", "lenient"):
+            raise HarnessError(f"rl: --reward must be strict or lenient, got {self.reward!r}")
+        for override in self.overrides:
+            if "=" not in override:
+                raise HarnessError(f"rl: the trainer's own options are written key=value, got {override!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalRequest:
+    """The options of `harness rl eval`; `data` as in `TrainRequest`, empty: the runs' data."""
+
+    folders: Sequence[Path]
+    split: Annotated[str, Help("test or dev, as the task's `rl` names them.")] = "test"
+    n: Annotated[int, Help("Responses a problem.", ("--n",))] = 256
+    step: Annotated[int | None, Help("Of the checkpoint; default: the best by dev pass@1.")] = None
+    base: Annotated[bool, Help("Evaluate the initial model too.")] = True
+    likelihood: Annotated[bool, Help("Score one response a question under the initial model (anti-sharpening).")] = True
+    limit: Annotated[int | None, Help("So many problems, evenly spaced over the split.")] = None
+    max_tokens: Annotated[int | None, Help("Longest response; default: as in training.")] = None
+    engine: Annotated[str, Help("What samples the responses.")] = "transformers"
+    trainer: Annotated[str | None, Help("The runs' trainer, where it had parameters; default: as run.json says.")] = (
+        None
+    )
+    data: Mapping[str, str] = field(default_factory=dict)
+    seed: Annotated[int, Help("Of the responses; the same for every policy.")] = 0
+    store: Annotated[Path, Help("Runs are folders in its rl/.")] = Path("runs")
+    out: Annotated[Path | None, Help("Where rl-eval.json goes; default: rl/ in the store.")] = None
+    plugin_files: Annotated[Sequence[Path], PLUGIN] = ()
+
+    def __post_init__(self) -> None:
+        if self.split not in ("test", "dev"):
+            raise HarnessError(f"rl eval: --split must be test or dev, got {self.split!r}")
+        for name in ("n", "limit", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HarnessError(f"rl eval: --{name.replace('_', '-')} must be at least 1, got {value}")
+
 
 app = typer.Typer(
     help="RL with a bonus: train a model in an environment of the trainer's own, and measure its pass@k.",
@@ -53,7 +131,7 @@ def train(
     """Train a model by GRPO with a bonus on its rewards; the same command again goes on where it stopped."""
     from harness.system.progress import Progress
 
-    from . import tables, training_run
+    from . import training_run
 
     every, overrides = _seeds(seed, seeds, trainer_options or [])
     if given["out"] and len(every) > 1:
@@ -62,10 +140,10 @@ def train(
     request = TrainRequest(**given, overrides=overrides)
     if dry_run:
         for each_seed in every:
-            prepared = training_run.rehearse(request, each_seed)
-            tables.launch(prepared)
-            if prepared.fault:
-                raise prepared.fault
+            text, fault = training_run.rehearse(request, each_seed)
+            print(text)
+            if fault:
+                raise fault
         return
     progress = Progress(asks=not yes)
     with resumable("the trainer was stopped; the same command goes on from its last checkpoint"):
@@ -73,7 +151,7 @@ def train(
             training_run.train(request, each_seed, progress, len(every) - place)
             for place, each_seed in enumerate(every)
         ]
-    tables.trained(rows, as_json)
+    show(rows, as_json, _print_trained)
 
 
 @app.command("eval")
@@ -88,13 +166,23 @@ def evaluate(
     """Measure pass@k of trained models, each run's checkpoint chosen by dev pass@1, and of the initial one."""
     from harness.system.progress import Progress
 
-    from . import evaluation, tables
+    from . import evaluation, figures
 
     request = EvalRequest(folders=folders, **given, data=_pairs("--data", data or [], bare=""))
     progress = Progress(asks=not yes)
     with resumable(), progress.waiting("evaluating"):
         result = evaluation.evaluate(request, progress)
-    tables.evaluated(evaluation.rows(result), as_json)
+    show(evaluation.rows(result), as_json, figures.print_table)
+
+
+def _print_trained(rows: Sequence[Mapping[str, Any]]) -> None:
+    from harness.system.console import Heading, console, put, word_table
+
+    heads = [name.replace("_", " ").replace("pass at ", "pass@") for name in TRAINED]
+    headings = [Heading(head, kept=1 if head == "folder" else 9 - at) for at, head in enumerate(heads)]
+    texts = {float: "{:.3f}".format, type(None): lambda _: "-"}
+    cells = [[texts.get(type(row[name]), str)(row[name]) for name in TRAINED] for row in rows]
+    put(word_table(headings, cells, console().width)[0])
 
 
 def _seeds(seed: int, seeds: str | None, arguments: list[str]) -> tuple[list[int], list[str]]:

@@ -1,10 +1,21 @@
-"""`harness rl eval`: measure pass@k of trained models, sampled with a harness engine and kept in the store.
+"""`harness rl eval`: pass@k of trained models, sampled with a harness engine and kept in the store; its file.
 
 As in the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): each run's checkpoint with the highest dev pass@1, 256
 responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
-holds raw values (N and c per question, the log-likelihoods); tables and figures are computed from these.
+holds raw values (N and c per question, the log-likelihoods); tables and figures are computed from these, below.
 
 If a task has a strict grader besides its verifier, both grade: `c` counts by the verifier, `c_strict` by the other.
+
+95 % intervals are of pass@k after training, and of its difference between two methods, over problems and seeds: other
+problems and other trainings would give other values. With x (seeds, problems) of a method, the variance of its mean is
+estimated as
+
+    var over p of (mean over s) / problems  +  var over s of (mean over p) / seeds
+
+and the interval is Student's t with Satterthwaite's degrees of freedom (few seeds have few). What varies with both is
+in both terms, so the interval is rather too wide than too narrow. Two methods are paired by problem, and not by seed:
+the first term is of their difference, the second of each. A method with one policy (the initial model, one seed) has
+no second term: its interval is over problems only. Nothing is resampled.
 """
 
 from __future__ import annotations
@@ -12,13 +23,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 import numpy as np
+from pydantic import Field
+from scipy.stats import t
+from typing_extensions import TypedDict
 
-from harness.columns.column import Column, Question
+from harness.columns.column import Column
 from harness.columns.responses import responses_of
 from harness.contracts import Engine
 from harness.errors import HarnessError
@@ -26,47 +39,28 @@ from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
 from harness.jobs.run import ready
-from harness.plugin_system.component import build, graded_as_the_paper
-from harness.plugin_system.registry import load_registry
 from harness.records import Floats
+from harness.results.cells import EVALUATION
 from harness.results.inert_text import without_folders
 from harness.scoring.curves import Factor, factors
 from harness.scoring.curves import curve as curve_of
 from harness.scoring.metrics import budgets, random_pass_at_k
+from harness.scoring.stats import LEVEL
+from harness.system import json_text
 from harness.system.files import write_atomically
-from harness.system.json_text import digest
 from harness.system.progress import Progress
-from harness_plugins.rl.run_files import read_run
 
-from . import eval_intervals
-from .evaluation_file import FILE, KIND, SCHEMA
-from .requests import EvalRequest
-from .training import Checkpoint, Trainer, TrainingRun
-from .training_run import best_step, has_second_grader, naming_data_options
+from .commands import EvalRequest
+from .training import Trainer, TrainingRun, read_run
+from .training_run import best_step, naming_data_options
 
-BASE = "base"
+KIND = "diversity-harness rl eval"
+SCHEMA = 1
+MOST = 100_000  # responses to a question: pass@k is computed for every k up to it
+FILE = f"{EVALUATION}.json"
+BASE = "base"  # the name of the initial model
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A model to evaluate: a run's checkpoint, or the initial model (`run` is then any run that started from it).
-
-    checkpoint   None: the initial model
-    folder       of the exported checkpoint; of the initial model its folder or hub id
-    dev          dev pass@1 of the checkpoint; None if it is not known
-    """
-
-    run: TrainingRun
-    checkpoint: Checkpoint | None
-    folder: str
-    dev: float | None = None
-
-    @property
-    def bonus(self) -> str:
-        """The policy's name in tables: the spec of its run's bonus, or "base" for the initial model."""
-        return BASE if self.checkpoint is None else self.run.bonus
 
 
 def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
@@ -76,27 +70,34 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     correct responses per problem: "c" by the verifier, "c_strict" by the strict grader if there is one. HarnessError if
     the runs differ in task, model or reward.
     """
-    runs = _runs(request)
-    trainers = {run.folder: _trainer(run) for run in runs}
-    policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
-    if request.base:
-        policies.insert(0, Policy(runs[0], None, runs[0].model))
-    evaluated = [(policy, _plan(request, policy, progress)) for policy in policies]
-    require_consent("rl eval", _outlook([plan for _, plan in evaluated]), progress, SHORTER)
-    results = [_sampled(policy, plan) for policy, plan in evaluated]
+    runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
+    first = runs[0]
+    for run in runs[1:]:
+        for field in ("task", "model", "reward"):
+            if getattr(run, field) != getattr(first, field):
+                raise HarnessError(
+                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {first.folder} "
+                    f"{getattr(first, field)!r}: evaluate them apart"
+                )
+    untrained = {"bonus": BASE, "trainer": None, "seed": None, "step": None, "dev_pass_at_1": None}
+    policies = [(untrained, _plan(request, first, first.model, progress))] if request.base else []
+    for run in runs:
+        about, folder = _chosen(request, run, progress)
+        policies.append((about, _plan(request, run, folder, progress)))
+    require_consent("rl eval", _outlook([plan for _, plan in policies]), progress, SHORTER)
     evaluation = {
         "kind": KIND,
         "schema": SCHEMA,
-        "task": without_folders(runs[0].task),
+        "task": without_folders(first.task),
         "split": request.split,
-        "model": without_folders(runs[0].model),
-        "reward": runs[0].reward,
+        "model": without_folders(first.model),
+        "reward": first.reward,
         "n": request.n,
-        "problems": [question.problem.id for question in evaluated[0][1].questions],
-        "policies": results,
+        "problems": [question.problem.id for question in policies[0][1].questions],
+        "policies": [about | _counted(plan) for about, plan in policies],
     }
     if request.likelihood:
-        _add_likelihoods(request, evaluation, evaluated, progress)
+        _add_likelihoods(request, evaluation, [plan for _, plan in policies], first.model, progress)
     path = (request.out or request.store / "rl") / FILE
     write_atomically(path, (json.dumps(evaluation, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
@@ -112,18 +113,6 @@ def _outlook(plans: Sequence[Plan]) -> Outlook:
     one_policy = sampling(plan, missing, sum(map(plan.rows, missing)))
     times = sum(len(each) for _, each in lacking) / len(missing)
     return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
-
-
-def _runs(request: EvalRequest) -> list[TrainingRun]:
-    runs = [_graded(_trusted(request, read_run(folder.absolute()))) for folder in request.folders]
-    for run in runs[1:]:
-        for field in ("task", "model", "reward"):
-            if getattr(run, field) != getattr(runs[0], field):
-                raise HarnessError(
-                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {runs[0].folder} "
-                    f"{getattr(runs[0], field)!r}: evaluate them apart"
-                )
-    return runs
 
 
 def _trusted(request: EvalRequest, run: TrainingRun) -> TrainingRun:
@@ -142,18 +131,9 @@ def _trusted(request: EvalRequest, run: TrainingRun) -> TrainingRun:
     return replace(run, plugin_files=tuple(request.plugin_files))
 
 
-def _graded(run: TrainingRun) -> TrainingRun:
-    """The run with the task's RL grading, also if an older version recorded the run without it."""
-    return replace(run, task=graded_as_the_paper(load_registry(run.plugin_files), run.task))
-
-
-def _trainer(run: TrainingRun) -> Trainer:
-    trainer: Trainer = build(load_registry(run.plugin_files), "trainer", run.trainer)
-    return trainer
-
-
-def _chosen(request: EvalRequest, run: TrainingRun, trainer: Trainer, progress: Progress) -> Policy:
-    """The run's checkpoint with the best dev pass@1, or at the requested step, exported as a Hugging Face folder."""
+def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple[dict[str, Any], str]:
+    """What the evaluation says of a run's checkpoint, the requested or the best by dev pass@1; its exported folder."""
+    trainer: Trainer = run.part("trainer")
     saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
     if not saved:
         raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
@@ -167,29 +147,27 @@ def _chosen(request: EvalRequest, run: TrainingRun, trainer: Trainer, progress: 
         )
     _, dev = best_step(run, [step]) or (step, None)
     progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
-    return Policy(run, saved[step], str(trainer.export(run, saved[step])), dev)
+    about = {"bonus": run.bonus, "trainer": without_folders(run.trainer), "seed": run.seed, "step": step}
+    return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))
 
 
-def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
-    """The plan of sampling from a policy; its seed is the evaluation's, not the run's."""
-    run = policy.run
+def _plan(request: EvalRequest, run: TrainingRun, model: str, progress: Progress) -> Plan:
+    """The plan of sampling from a model that a run began or ended with; its seed is the evaluation's, not the run's."""
     data = request.data or run.data
-    plugin_files = tuple(request.plugin_files)
-    task = build(load_registry(plugin_files), "task", run.task, data=None)
     file = data.get(request.split, data.get(""))
     config = RunConfig(
         selectors=("uniform",),
         task=run.task,
-        model=policy.folder,
+        model=model,
         engine=request.engine,
         sampler="vanilla",
         data=Path(file) if file else None,
-        split=task.rl[request.split],
+        split=run.part("task", data=None).rl[request.split],
         n=request.n,
         max_tokens=request.max_tokens or run.settings.max_response,
         seed=request.seed,
         store=request.store,
-        plugin_files=plugin_files,
+        plugin_files=tuple(request.plugin_files),
     )
     with naming_data_options([request.split], "rl eval"):
         plan = make_plan(config, progress)
@@ -197,70 +175,90 @@ def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
 
 
 def spaced(problems: Sequence[T], limit: int | None) -> list[T]:
-    """Return `limit` problems, evenly spaced from the first to the last, in their order (1: the first).
-
-    All problems if `limit` is None or not smaller than their number.
-    """
+    """Return `limit` problems, evenly spaced from the first to the last, in their order; all if there are no more."""
     if limit is None or limit >= len(problems):
         return list(problems)
     return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
 
 
-def _sampled(policy: Policy, plan: Plan) -> dict[str, Any]:
-    """Sample and grade what the store lacks; return the policy's dict of the evaluation."""
-    audits = plan.audits if has_second_grader(plan.task) else None
+def _counted(plan: Plan) -> dict[str, Any]:
+    """Sample and grade what the store lacks; return the counts of verdicts by problem."""
+    audits = plan.audits if hasattr(plan.task, "audit") else None
+
+    def counts(graded: Column | None, status: str) -> list[int]:
+        assert graded is not None
+        return [plan.store.rows(graded, each)["status"].to_pylist().count(status) for each in plan.questions]
+
+    def counted() -> dict[str, Any]:
+        strict = {"c_strict": counts(audits, "correct")} if audits else {}
+        errors = sum(counts(plan.verdicts, "error"))
+        return {"pool": plan.responses.key, "c": counts(plan.verdicts, "correct"), **strict, "errors": errors}
+
     columns = [column for column in (plan.vectors, plan.verdicts, audits) if column]
     with plan.store.used():
         ready(plan, columns)
-        return plan.maker.make(columns, plan.questions, partial(_result, policy, plan))
-
-
-def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
-    assert plan.verdicts is not None
-    verdicts = _statuses(plan, plan.verdicts)
-    result = {
-        "bonus": policy.bonus,
-        "trainer": None if policy.checkpoint is None else without_folders(policy.run.trainer),
-        "seed": None if policy.checkpoint is None else policy.run.seed,
-        "step": None if policy.checkpoint is None else policy.checkpoint.step,
-        "dev_pass_at_1": policy.dev,
-        "pool": plan.responses.key,
-        "c": [each.count("correct") for each in verdicts],
-    }
-    if plan.audits and has_second_grader(plan.task):
-        result["c_strict"] = [each.count("correct") for each in _statuses(plan, plan.audits)]
-    return {**result, "errors": sum(each.count("error") for each in verdicts)}
-
-
-def _statuses(plan: Plan, graded: Column) -> list[list[str | None]]:
-    """The verdicts of each problem."""
-    return [plan.store.rows(graded, question)["status"].to_pylist() for question in plan.questions]
-
-
-# Likelihood under the initial model.
+        return plan.maker.make(columns, plan.questions, counted)
 
 
 def _add_likelihoods(
-    request: EvalRequest, evaluation: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
+    request: EvalRequest, evaluation: dict[str, Any], plans: Sequence[Plan], model: str, progress: Progress
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
-    run, first_plan = evaluated[0][0].run, evaluated[0][1]
-    engine: Engine = first_plan.part("engine", request.engine, model=run.model).built
+    engine: Engine = plans[0].part("engine", request.engine, model=model).built
     if not hasattr(engine, "score"):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
-    with progress.stage("score", len(evaluated) * len(first_plan.questions), "responses") as stage:
-        for (_, plan), result in zip(evaluated, evaluation["policies"], strict=True):
-            result["likelihoods"] = [_likelihood(engine, plan, question) for question in plan.questions]
+    with progress.stage("score", len(plans) * len(plans[0].questions), "responses") as stage:
+        for plan, result in zip(plans, evaluation["policies"], strict=True):
+            result["likelihoods"] = values = []
+            for question in plan.questions:
+                response = responses_of(plan.store.rows(plan.responses, question)).first(1)
+                tokens = int(response.lengths[0])
+                total = engine.score(prompt(plan.task, engine, question.problem), response)[0] if tokens else 0.0
+                values.append(float(f"{float(total) / tokens:.6g}") if tokens else None)
             stage.advance(len(plan.questions))
 
 
-def _likelihood(engine: Any, plan: Plan, question: Question) -> float | None:
-    response = responses_of(plan.store.rows(plan.responses, question)).first(1)
-    tokens = int(response.lengths[0])
-    if tokens == 0:
-        return None
-    return float(f"{float(engine.score(prompt(plan.task, engine, question.problem), response)[0]) / tokens:.6g}")
+# The file. It may be a stranger's, or edited.
+
+
+class PolicyFile(TypedDict):
+    """What an evaluation's file must say of a policy: its name, and how many responses to each problem are correct."""
+
+    bonus: str
+    c: list[int]
+    c_strict: NotRequired[list[int]]
+    likelihoods: NotRequired[list[float | None]]
+
+
+class EvaluationFile(TypedDict):
+    """What an evaluation's file must say: see `evaluate`."""
+
+    kind: Literal["diversity-harness rl eval"]
+    schema: Literal[1]
+    task: str
+    split: str
+    model: str
+    reward: NotRequired[str]
+    n: Annotated[int, Field(ge=1, le=MOST)]
+    problems: Annotated[list[str], Field(min_length=1)]
+    policies: Annotated[list[PolicyFile], Field(min_length=1)]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read an evaluation from its file, or from a folder that holds the file."""
+    file, again = path / FILE if path.is_dir() else path, "write it again with `harness rl eval`"
+    if not file.exists():
+        raise HarnessError(f"rl eval: {file} is not there: `harness rl eval RUNS --out FOLDER` writes it")
+    evaluation = json_text.shaped(json_text.read(file, "rl eval:", again), EvaluationFile, f"rl eval: {file}", again)
+    for place, policy in enumerate(evaluation["policies"]):
+        for counts in (policy["c"], policy.get("c_strict", policy["c"])):
+            if len(counts) != len(evaluation["problems"]) or not all(0 <= c <= evaluation["n"] for c in counts):
+                raise HarnessError(
+                    f"rl eval: {file}: policies.{place} must count 0 to {evaluation['n']} correct responses of each of "
+                    f"the {len(evaluation['problems'])} problems; {again}"
+                )
+    return dict(evaluation)
 
 
 # Values for tables and figures.
@@ -283,96 +281,121 @@ def graders(evaluation: Mapping[str, Any]) -> dict[str, str]:
     return {"verifier": "c"}
 
 
-def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
-    """Return a curve per method (bonus, or "base"), in the order of the evaluation's policies.
+def _counts(evaluation: Mapping[str, Any], grader: str | None) -> dict[str, list[list[int]]]:
+    """Each method's counts of correct responses by problem, a list per policy; methods in the policies' order."""
+    keys = graders(evaluation)
+    counted = keys[grader] if grader else next(iter(keys.values()))
+    counts: dict[str, list[list[int]]] = {}
+    for policy in evaluation["policies"]:
+        counts.setdefault(policy["bonus"], []).append(policy[counted])
+    return counts
+
+
+def shares(evaluation: Mapping[str, Any], grader: str | None = None) -> dict[str, Floats]:
+    """Return unbiased pass@k (Chen et al. 2021) of each method's policies at k = 1 ... n, (n, policies, problems).
 
     grader   a name from `graders`, whose counts are used; None: the strictest
     """
-    return [
-        _curve(bonus, np.array([pass_at_k(evaluation["n"], c) for c in each]))
-        for bonus, each in _counts(evaluation, grader).items()
-    ]
+    n, counts = evaluation["n"], {method: np.array(each) for method, each in _counts(evaluation, grader).items()}
+    return {
+        method: np.stack([random_pass_at_k(np.full(c.shape, n), c, k) for k in range(1, n + 1)])
+        for method, c in counts.items()
+    }
 
 
-def _counts(evaluation: Mapping[str, Any], grader: str | None) -> dict[str, list[list[int]]]:
-    """Each method's counts of correct responses by problem, a list per policy; `grader` as in `curves`."""
-    keys = graders(evaluation)
-    counted = keys[grader] if grader else next(iter(keys.values()))
-    by_bonus: dict[str, list[list[int]]] = {}
-    for policy in evaluation["policies"]:
-        by_bonus.setdefault(policy["bonus"], []).append(policy[counted])
-    return by_bonus
-
-
-def _curve(bonus: str, each: Floats) -> Curve:
-    error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else None
-    return Curve(bonus, len(each), each.mean(axis=0), error)
-
-
-def pass_at_k(n: int, c: Sequence[int]) -> Floats:
-    """Return unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems.
-
-    `c` has for each problem the number of correct responses among its n.
-    """
-    counts = np.array(c)
-    return np.array([random_pass_at_k(np.full(len(counts), n), counts, k).mean() for k in range(1, n + 1)])
+def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
+    """Return a curve per method; `grader` as in `shares`."""
+    every = []
+    for method, solved in shares(evaluation, grader).items():
+        each = solved.mean(2).T  # (policies, n)
+        error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else None
+        every.append(Curve(method, len(each), each.mean(axis=0), error))
+    return every
 
 
 def fewer_samples(evaluation: Mapping[str, Any], grader: str | None = None) -> dict[str, dict[str, Factor]]:
     """Return method -> other method -> how many times fewer samples the first needs for the other's pass@n.
 
     The interval is over problems, of these trained models: other trainings would vary more. The paper's arrows are at
-    n = 256. `grader` as in `curves`.
+    n = 256. `grader` as in `shares`.
     """
-    n, counts = evaluation["n"], _counts(evaluation, grader)
-    seed = int(digest([n, counts], 8), 16)
-    curve = {bonus: curve_of(range(1, n + 1), _shares(n, each), seed) for bonus, each in counts.items()}
+    n = evaluation["n"]
+    seed = int(json_text.digest([n, _counts(evaluation, grader)], 8), 16)
+    curve = {
+        method: curve_of(range(1, n + 1), np.stack(list(solved.mean(1)), axis=1), seed)
+        for method, solved in shares(evaluation, grader).items()
+    }
     return {
         ahead: {behind: factors(curve[ahead], curve[behind], [n])[0] for behind in curve if behind != ahead}
         for ahead in curve
     }
 
 
-def _shares(n: int, counts: Sequence[Sequence[int]]) -> Floats:
-    """Unbiased pass@k of each problem at k = 1 ... n, the mean over a method's policies, (problems, n)."""
-    c = np.array(counts)
-    return np.stack([random_pass_at_k(np.full(c.shape, n), c, k).mean(axis=0) for k in range(1, n + 1)], axis=1)
-
-
 def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row per grader and method: pass@k, its standard error, and how it compares with each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
-    pass_at_k_ci, gain_over, gain_over_ci   see `eval_intervals.columns`
+    pass_at_k_ci                its interval, [low, high]; None for one problem, and if nothing varies
+    gain_over, gain_over_ci     other method -> its pass@k subtracted from this one's, and the interval of that
     fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
     fewer_samples               the same with its interval: other method -> the fields of `curves.Factor`
     """
-    return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
+    n, ks = evaluation["n"], budgets(evaluation["n"])
+    about = {name: evaluation.get(name) for name in ("task", "split", "reward")}
 
+    def by_k(values: Sequence[Any]) -> dict[str, Any]:
+        return {str(k): value for k, value in zip(ks, values, strict=True)}
 
-def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
-    every = curves(evaluation, grader)
-    ks = budgets(evaluation["n"])
-    intervals = eval_intervals.columns(evaluation["n"], _counts(evaluation, grader), ks)
     rows = []
-    fewer = fewer_samples(evaluation, grader)
-    for curve in every:
-        error = curve.error
-        rows.append(
-            {
-                "task": evaluation["task"],
-                "split": evaluation["split"],
-                "reward": evaluation.get("reward"),
-                "grader": grader,
-                "bonus": curve.bonus,
-                "seeds": curve.seeds,
-                "problems": len(evaluation["problems"]),
-                "n": evaluation["n"],
-                **intervals[curve.bonus],
-                "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
-                "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
-                "fewer_samples_than": {other: factor.times for other, factor in fewer[curve.bonus].items()},
-                "fewer_samples": {other: asdict(factor) for other, factor in fewer[curve.bonus].items()},
-            }
-        )
+    for grader in graders(evaluation):
+        fewer = fewer_samples(evaluation, grader)
+        every = shares(evaluation, grader).items()
+        solved = {
+            method: np.stack([each[k - 1] for k in ks], axis=2) for method, each in every
+        }  # policies, problems, ks
+        for curve in curves(evaluation, grader):
+            own, error, at = solved[curve.bonus], curve.error, [k - 1 for k in ks]
+            others = {method: values for method, values in solved.items() if method != curve.bonus}
+            gains = {method: (own.mean((0, 1)) - other.mean((0, 1))).tolist() for method, other in others.items()}
+            factor = fewer[curve.bonus]
+            rows.append(
+                {
+                    **about,
+                    "grader": grader,
+                    "bonus": curve.bonus,
+                    "seeds": curve.seeds,
+                    "problems": len(evaluation["problems"]),
+                    "n": n,
+                    "pass_at_k_ci": by_k(intervals(own)),
+                    "gain_over": {method: by_k(gain) for method, gain in gains.items()},
+                    "gain_over_ci": {method: by_k(intervals(own, other)) for method, other in others.items()},
+                    "pass_at_k": by_k(curve.mean[at].tolist()),
+                    "standard_error": None if error is None else by_k(error[at].tolist()),
+                    "fewer_samples_than": {other: each.times for other, each in factor.items()},
+                    "fewer_samples": {other: asdict(each) for other, each in factor.items()},
+                }
+            )
     return rows
+
+
+def intervals(own: Floats, other: Floats | None = None) -> list[list[float] | None]:
+    """Return [low, high] of the mean of `own`, less that of `other`, for each column.
+
+    own, other  (seeds, problems, columns), of the same problems; the number of seeds may differ
+
+    None for fewer than two problems, and where nothing varies.
+    """
+    sides = [own] if other is None else [own, other]
+    problems = own.shape[1]
+    if problems < 2:
+        return [None] * own.shape[2]
+    paired = own.mean(0) - (0 if other is None else other.mean(0))  # (problems, columns)
+    terms = [(paired.var(0, ddof=1) / problems, problems - 1)]
+    terms += [(side.mean(1).var(0, ddof=1) / len(side), len(side) - 1) for side in sides if len(side) > 1]
+    variance = np.sum([term for term, _ in terms], axis=0)
+    shares = [(term / np.where(variance > 0, variance, 1)) ** 2 / df for term, df in terms]
+    half = t.ppf((1 + LEVEL) / 2, 1 / np.sum(shares, axis=0).clip(1e-9)) * np.sqrt(variance)
+    return [
+        [float(f"{mean - h:.6g}"), float(f"{mean + h:.6g}")] if h > 1e-12 else None
+        for mean, h in zip(paired.mean(0), half, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""`rl-passk`, `rl-passk-linear`, `rl-likelihoods`: the effect of RL with each bonus, from `harness rl eval`'s file.
+"""What `harness rl eval`'s file shows: the figures `rl-passk`, `rl-passk-linear` and `rl-likelihoods`, and the table.
 
 The paper's figures on pass@k after training, with the numbers of its arrows in the legend, and on anti-sharpening: one
 response per question of each policy, scored under the initial model.
@@ -6,62 +6,57 @@ response per question of each policy, scored under the initial model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from harness.scoring import curves
-from harness.scoring.curves import Factor
 from harness.scoring.metrics import budgets
+from harness.system.console import Heading, console, put, word_table
 
-from ..figures import frame
+from ..figures.frame import Frame, bins, of_others
 from ..figures.request import PAPERS_SELECTOR, Request, Row
 from . import evaluation as rl_eval
-from .evaluation_file import read
 
-NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
+PLAIN = "none"  # the bonus that is none: plain GRPO
+NAMES = {PLAIN: "GRPO, no bonus", rl_eval.BASE: "initial model"}
+ARROW = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
+GRADERS = {
+    "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
+    "lenient": "graded leniently: any form of the answer counts",
+    "verifier": "graded by the task's verifier",
+}
 
 
-def passk_rows(request: Request) -> list[Row]:
+def passk_rows(request: Request, ks: Callable[[int], Sequence[int]] = budgets) -> list[Row]:
     """Return a row per evaluation, method and k = 1, 2, 4, ..., n: pass@k, the mean over seeds, and its standard error.
 
     In a method's last row, if RepExp needs fewer samples for that pass@n: `reached_at`, how many it needs; `flat_from`,
     how many the method itself needs (n, or fewer if its curve is flat at the end); `times_fewer`, the second divided by
     the first, with its interval (`rl_eval.fewer_samples`). Else None.
+
+    ks  the budgets of n; on a linear axis powers of two lie too far apart
     """
-    return [row for evaluation in _evaluations(request) for row in _passk(evaluation, budgets(evaluation["n"]))]
-
-
-def linear_rows(request: Request) -> list[Row]:
-    """Return the rows of `passk_rows` at more budgets: on a linear axis powers of two lie too far apart."""
-    return [row for each in _evaluations(request) for row in _passk(each, curves.budgets(each["n"]))]
-
-
-def _passk(evaluation: Mapping[str, Any], ks: Sequence[int]) -> list[Row]:
-    fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")} | {
-        "problems": len(evaluation["problems"])
-    }
-    every = rl_eval.curves(evaluation)
-    fewer = rl_eval.fewer_samples(evaluation)
-    papers = next((method for method in fewer if method.partition(":")[0] == PAPERS_SELECTOR), None)
-    return [
-        {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k, "pass_at_k": float(curve.mean[k - 1])}
-        | {"standard_error": None if curve.error is None else float(curve.error[k - 1])}
-        | _arrow_columns(fewer[papers].get(curve.bonus) if papers and k == evaluation["n"] else None)
-        for curve in every
-        for k in ks
-    ]
-
-
-def _arrow_columns(factor: Factor | None) -> Row:
-    names = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
-    if factor is None or factor.times is None or factor.times <= 1:
-        return dict.fromkeys(names)
-    return dict(
-        zip(names, (factor.calls, factor.calls_behind, factor.times, *(factor.times_ci or (None, None))), strict=True)
-    )
+    rows = []
+    for evaluation in map(rl_eval.read, request.folders):
+        fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")}
+        fixed["problems"] = len(evaluation["problems"])
+        fewer = rl_eval.fewer_samples(evaluation)
+        papers = next((method for method in fewer if method.partition(":")[0] == PAPERS_SELECTOR), None)
+        for curve in rl_eval.curves(evaluation):
+            factor = fewer[papers].get(curve.bonus) if papers else None
+            for k in ks(evaluation["n"]):
+                row = {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k}
+                row["pass_at_k"] = float(curve.mean[k - 1])
+                row["standard_error"] = None if curve.error is None else float(curve.error[k - 1])
+                arrow: Sequence[float | None] = [None] * len(ARROW)
+                if factor and factor.times and factor.times > 1 and k == evaluation["n"]:
+                    low, high = factor.times_ci or (None, None)
+                    arrow = [factor.calls, factor.calls_behind, factor.times, low, high]
+                rows.append(row | dict(zip(ARROW, arrow, strict=True)))
+    return rows
 
 
 def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
@@ -70,43 +65,38 @@ def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
     k is on a log axis, or on a linear one: the paper has both. As in the paper, an arrow goes from the end of a
     method's rise to where RepExp is as high; it says how many times fewer samples that takes.
     """
-    looks, seeds = frame.of_others(row["bonus"] for row in rows), max(row["seeds"] for row in rows)
-    drawn = frame.Frame("Pass@k after training", rows, "task")
-    for axes, part in drawn:
+    looks, seeds = of_others(row["bonus"] for row in rows), max(row["seeds"] for row in rows)
+    frame = Frame("Pass@k after training", rows, "task")
+    for axes, part in frame:
+        n = part[0]["n"]
         for place, (method, look) in enumerate(looks.items()):
-            of_method = [row for row in part if row["bonus"] == method]
-            _curve(axes, of_method, look)
-            _arrow(axes, [row for row in of_method if row["reached_at"]], look, place % 2 == 0, linear)
-        sizes = f"n = {part[0]['n']}, {part[0]['problems']} problems"
-        frame.Frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", sizes)
+            if not (curve := [row for row in part if row["bonus"] == method]):
+                continue
+            k, mean = [row["k"] for row in curve], np.array([100 * row["pass_at_k"] for row in curve])
+            axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
+            if curve[0]["standard_error"] is not None:
+                error = np.array([100 * row["standard_error"] for row in curve])
+                frame.band(axes, k, mean - error, mean + error, look, 0.15)
+            _arrow(axes, curve[-1], look["color"], "top" if place % 2 else "bottom", linear)
+        frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", f"n = {n}, {part[0]['problems']} problems")
         if linear:
-            axes.set_xlim(0, 1.02 * part[0]["n"])
+            axes.set_xlim(0, 1.02 * n)
         else:
-            frame.Frame.log_axis(axes.xaxis, 1, part[0]["n"], base=2)
+            frame.log_axis(axes.xaxis, 1, n, base=2)
         axes.set(xlabel="k", ylabel="pass@k (%)")
     notes = [f"band: standard error over {seeds} seeds"] if seeds > 1 else []
-    return drawn.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
+    return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
 
 
-def _curve(axes: Any, rows: Sequence[Row], look: frame.Appearance) -> None:
-    if not rows:
+def _arrow(axes: Any, row: Row, color: str, side: str, linear: bool) -> None:
+    if not row["reached_at"]:
         return
-    k, mean = [row["k"] for row in rows], np.array([100 * row["pass_at_k"] for row in rows])
-    axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
-    if rows[0]["standard_error"] is not None:
-        error = np.array([100 * row["standard_error"] for row in rows])
-        frame.Frame.band(axes, k, mean - error, mean + error, look, 0.15)
-
-
-def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool, linear: bool) -> None:
-    for row in rows:
-        height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
-        arrow = {"arrowstyle": "->", "color": look["color"], "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
-        middle = (reached + start) / 2 if linear else (reached * start) ** 0.5
-        text = {"color": look["color"], "fontsize": 7, "horizontalalignment": "center"}
-        side = "bottom" if above else "top"
-        axes.text(middle, height, f"{row['times_fewer']:.1f}x", verticalalignment=side, **text)
+    height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
+    arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
+    middle = (reached + start) / 2 if linear else (reached * start) ** 0.5
+    text = {"color": color, "fontsize": 7, "horizontalalignment": "center", "verticalalignment": side}
+    axes.text(middle, height, f"{row['times_fewer']:.1f}x", **text)
 
 
 def likelihood_rows(request: Request) -> list[Row]:
@@ -116,38 +106,33 @@ def likelihood_rows(request: Request) -> list[Row]:
     count, share      responses in the bin, and their share of the method's
     mean, responses   of the whole method
     """
-    return [row for evaluation in _evaluations(request) for row in _likelihoods(request, evaluation)]
-
-
-def _likelihoods(request: Request, evaluation: Mapping[str, Any]) -> list[Row]:
-    values: dict[str, list[float]] = {}
-    for policy in evaluation["policies"]:
-        if "likelihoods" not in policy:
-            raise request.refused(
-                f"{evaluation['task']}: the evaluation has no likelihoods: run `harness rl eval` with them"
-            )
-        values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
-    about = {name: evaluation[name] for name in ("task", "split", "model")}
-    binned = frame.bins([value for each in values.values() for value in each], values)
-    return [{**about, "bonus": bonus, **row} for bonus, rows in binned.items() for row in rows]
+    rows = []
+    for evaluation in map(rl_eval.read, request.folders):
+        values: dict[str, list[float]] = {}
+        for policy in evaluation["policies"]:
+            if "likelihoods" not in policy:
+                raise request.refused(
+                    f"{evaluation['task']}: the evaluation has no likelihoods: run `harness rl eval` with them"
+                )
+            values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
+        fixed = {name: evaluation[name] for name in ("task", "split", "model")}
+        binned = bins([value for each in values.values() for value in each], values)
+        rows += [{**fixed, "bonus": bonus, **row} for bonus, of_method in binned.items() for row in of_method]
+    return rows
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
     """Return the figure of responses' likelihoods under the initial model: a panel per task, a histogram per method."""
     looks = {
         method: {name: look[name] for name in ("color", "linestyle")}
-        for method, look in frame.of_others(row["bonus"] for row in rows).items()
+        for method, look in of_others(row["bonus"] for row in rows).items()
     }
-    drawn = frame.Frame("Likelihood under the initial model", rows, "task")
-    for axes, part in drawn:
-        frame.Frame.histograms(axes, part, "bonus", looks)
-        frame.Frame.name(axes, part[0]["task"], "one response a question and seed")
+    frame = Frame("Likelihood under the initial model", rows, "task")
+    for axes, part in frame:
+        frame.histograms(axes, part, "bonus", looks)
+        frame.name(axes, part[0]["task"], "one response a question and seed")
     below = "first bin: all below it too; stroke: mean"
-    return drawn.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
-
-
-def _evaluations(request: Request) -> list[dict[str, Any]]:
-    return [read(folder) for folder in request.folders]
+    return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
 
 
 class RlPassK:
@@ -159,10 +144,66 @@ class RlPassK:
 class RlPassKLinear:
     """pass@k after RL with each bonus, with k on a linear axis."""
 
-    rows, draw = staticmethod(linear_rows), staticmethod(partial(draw_passk, linear=True))
+    rows = staticmethod(partial(passk_rows, ks=curves.budgets))
+    draw = staticmethod(partial(draw_passk, linear=True))
 
 
 class RlLikelihoods:
     """Likelihood under the initial model of what each trained policy says (anti-sharpening)."""
 
     rows, draw = staticmethod(likelihood_rows), staticmethod(draw_likelihoods)
+
+
+# The table of `harness rl eval`.
+
+
+def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table per grader, with a row per method: pass@k in per cent and its 95 % interval.
+
+    Below a table: the differences from plain GRPO, if that is a row; and how many times fewer samples than another
+    method a method needs for that method's pass@n.
+    """
+    for grader in dict.fromkeys(row["grader"] for row in rows):
+        _print_graded([row for row in rows if row["grader"] == grader])
+
+
+def _print_graded(rows: Sequence[Mapping[str, Any]]) -> None:
+    first = rows[0]
+    seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
+    put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
+    put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[first['grader']]}")
+    _print_by_budget("bonus", "", [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in rows])
+    others = [row for row in rows if PLAIN in row["gain_over"]]
+    gains = [(row["bonus"], row["gain_over"][PLAIN], row["gain_over_ci"][PLAIN]) for row in others]
+    _print_by_budget("minus GRPO", "+", gains)
+    unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
+    if unsolved:
+        put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
+    compared: list[Mapping[str, Any]] = []
+    for row in rows:
+        ahead = {other: at for other, at in row["fewer_samples"].items() if (at["times"] or 0) >= 1}
+        compared += ahead.values()
+        texts = []
+        for other, at in ahead.items():
+            ends = ", ".join("..." if end is None else f"{end:.1f}" for end in at["times_ci"] or ())  # ...: an open end
+            texts.append(f"{at['times']:.1f} [{ends or '-'}] times fewer than {other}")
+        if texts:
+            put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(texts)}")
+    if compared:
+        put("[95 %]: over problems, for these trained models; other trainings would vary more")
+    for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
+        put(f"[-]: {reason}")
+
+
+def _print_by_budget(head: str, sign: str, rows: Sequence[tuple[str, Mapping[str, float], Mapping[str, Any]]]) -> None:
+    """Print a row per method and a column per budget k: value and half of the interval, in per cent."""
+    if not rows:
+        return
+    every = list(rows[0][1])
+    ks = [k for k in every if k in ("1", "4", "16", "64", "256", every[-1])]
+    headings = [Heading(f"pass@{k}", kept=8 if k == ks[-1] else 7 - at, right=True) for at, k in enumerate(ks)]
+    cells = [
+        [method, *(f"{100 * of[k]:{sign}.1f}" + (f"±{50 * (ci[k][1] - ci[k][0]):.1f}" if ci[k] else "") for k in ks)]
+        for method, of, ci in rows
+    ]
+    put(word_table([Heading(head), *headings], cells, console().width)[0])

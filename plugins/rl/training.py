@@ -1,22 +1,28 @@
 """RL: the protocols of a bonus and a trainer, and the records that they take and return.
 
 A trainer has its own Python environment and exchanges only files with the harness: the harness writes the problems and
-the settings, starts the trainer as a child process, and reads the metrics and checkpoints from the run's folder.
+the settings, starts the trainer as a child process, and reads the metrics and checkpoints from the run's folder. The
+functions at the end read and write these files.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from harness.errors import HarnessError
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.records import Message, Problem
+from harness.system import json_text
 
 Tensor: TypeAlias = Any  # torch's, which only a trainer's environment must have
+Chats: TypeAlias = Sequence[tuple[Problem, Sequence[Message]]]  # problems with their chat messages
 SPLITS = ("train", "dev", "test")
-REWARDS = ("strict", "lenient", "verifier")
-UNRECORDED = "unrecorded"
 
 
 @dataclass(frozen=True)
@@ -82,14 +88,10 @@ class Settings:
     tensor_parallel: int = 2
 
     def __post_init__(self) -> None:
-        counts = ("batch", "mini_batch", "micro_batch", "ppo_epochs", "max_prompt", "max_response", "save_every")
-        for name in (*counts, "dev_samples", "devices", "tensor_parallel"):
-            if getattr(self, name) < 1:
-                raise HarnessError(f"rl: {name} must be at least 1, got {getattr(self, name)}")
-        if self.steps is not None and self.steps < 1:
-            raise HarnessError(f"rl: steps must be at least 1, got {self.steps}")
-        if self.rollouts < 2:
-            raise HarnessError(f"rl: rollouts must be at least 2 (GRPO compares them), got {self.rollouts}")
+        for each in fields(self):
+            value, least = getattr(self, each.name), 2 if each.name == "rollouts" else 1  # GRPO compares rollouts
+            if str(each.type).startswith("int") and value is not None and value < least:
+                raise HarnessError(f"rl: {each.name} must be at least {least}, got {value}")
         if self.batch % self.mini_batch:
             raise HarnessError(f"rl: batch must be a multiple of mini_batch, got {self.batch} and {self.mini_batch}")
         if not self.learning_rate > 0:
@@ -107,7 +109,7 @@ class TrainingRun:
     overrides    options of the trainer itself, `key=value`; they take precedence over `settings`
     cpu          trains without a GPU
     reward       the grader that gives it: "strict", the task's second one (`audit`); "lenient", its verifier;
-                 "verifier" if the task has no second one; "unrecorded" if the run is older than this field
+                 "verifier" if the task has no second one
     """
 
     folder: Path
@@ -124,17 +126,17 @@ class TrainingRun:
     plugin_files: Sequence[Path] = ()
     reward: str = "verifier"
 
+    def part(self, kind: str, **options: Any) -> Any:
+        """Return the run's task, bonus or trainer, built from its spec."""
+        return build(load_registry(self.plugin_files), kind, getattr(self, kind), **options)
+
     @property
     def metrics(self) -> Path:
-        """The path of the metrics, a JSONL file to which the trainer appends one line a step.
-
-        {"step": 3, "reward": 0.4, ...}; see `METRICS`.
-        """
+        """The file to which the trainer appends one line a step, {"step": 3, "reward": 0.4, ...}; see `METRICS`."""
         return self.folder / "metrics.jsonl"
 
     @property
     def checkpoints(self) -> Path:
-        """The folder with the checkpoints."""
         return self.folder / "checkpoints"
 
 
@@ -200,3 +202,72 @@ class Trainer(Protocol):
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
         """Return a Hugging Face folder with the checkpoint's policy and tokenizer; write it if it does not exist."""
+
+
+# The files of a run's folder.
+
+
+def write_run(run: TrainingRun) -> None:
+    """Write the run to `run.json` in its folder, for its trainer to read; paths in the folder are relative to it."""
+    problems = {split: os.path.relpath(path, run.folder) for split, path in run.problems.items()}
+    text = json.dumps(asdict(run) | {"folder": ".", "problems": problems}, indent=1, default=str)
+    (run.folder / "run.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read_run(folder: Path) -> TrainingRun:
+    """Read the run of a folder; HarnessError if its `run.json` is missing or cannot be read."""
+    file = folder / "run.json"
+    if not file.exists():
+        raise HarnessError(f"rl: {folder} holds no run.json: it is not the folder of an RL run")
+    recorded = json_text.shaped(json_text.read(file, "rl:"), dict[str, Any], f"rl: {file}")
+    run = json_text.shaped(recorded | {"folder": str(folder)}, TrainingRun, f"rl: {file}")
+    return replace(run, problems={split: folder / path for split, path in run.problems.items()})
+
+
+def write_problems(path: Path, chats: Chats) -> None:
+    """Write problems with their chat messages, one JSON object per line."""
+    with path.open("w", encoding="utf-8") as out:
+        for problem, messages in chats:
+            out.write(json.dumps(asdict(problem) | {"messages": list(messages)}) + "\n")
+
+
+def read_problems(path: Path) -> list[tuple[Problem, list[Message]]]:
+    """Read problems with their chat messages, as `write_problems` wrote them."""
+    entries = [dict(line.value) for line in json_text.read_lines(path, "rl problems")]
+    return [
+        (Problem(**{key: entry[key] for key in ("id", "prompt", "reference", "meta")}), entry["messages"])
+        for entry in entries
+    ]
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read the numbers of the steps that a run has logged in its `metrics.jsonl` so far; [] if there is no such file.
+
+    An incomplete line (of a killed run) is skipped, and so is what names no step.
+    """
+    steps = []
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            step = json_text.parsed(line, "metrics", lenient=True)
+        except json_text.BadJSON:
+            continue
+        if isinstance(step, dict) and type(step.get("step")) is int:
+            steps.append({name: value for name, value in step.items() if type(value) in (int, float)})
+    return steps
+
+
+class MetricsLog:
+    """A run's `metrics.jsonl`, one line per step; creating it deletes the lines of steps after `resumed_after`."""
+
+    def __init__(self, path: Path, resumed_after: int = 0) -> None:
+        self.path, part = path, path.with_suffix(".part")
+        earlier = [line for line in read_metrics(path) if line["step"] <= resumed_after]
+        part.write_text("".join(json.dumps(line) + "\n" for line in earlier), encoding="utf-8")
+        part.replace(path)
+
+    def append(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append one step's metrics: those of `METRICS` first, then the trainer's."""
+        ordered = {name: metrics[name] for name in METRICS if name in metrics} | dict(metrics)
+        rounded = {name: float(f"{float(value):.6g}") for name, value in ordered.items()}
+        with self.path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"step": step, **rounded}) + "\n")

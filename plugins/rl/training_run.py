@@ -6,35 +6,59 @@ metrics.jsonl and checkpoints/. Repeating the command resumes from the last comp
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import platform
+import shlex
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+import psutil
+
+from harness.errors import HarnessError, did_you_mean
 from harness.jobs.price import Outlook, require_consent
-from harness.plugin_system.component import build, graded_as_the_paper, parse_spec
+from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec
 from harness.plugin_system.registry import Registry, load_registry
-from harness.records import Message, Problem
 from harness.system.children import run_child
 from harness.system.json_text import digest
 from harness.system.progress import Progress, Stage
-from harness_plugins.rl.run_files import read_metrics, read_run, step_in, write_problems, write_run
 
-from . import presets
-from .folder_lock import locked
-from .requests import TrainRequest
-from .training import SPLITS, Launch, Trainer, TrainingRun
+from .commands import TrainRequest
+from .training import (
+    SPLITS,
+    Chats,
+    Launch,
+    Settings,
+    Trainer,
+    TrainingRun,
+    read_metrics,
+    read_run,
+    write_problems,
+    write_run,
+)
 
-Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems with their chat messages
 EPOCHS = 1000  # the authors' default limit: a run is stopped by hand
 SAY_EVERY_S = 10.0
+ENDING_S = 60.0  # time for the children of a killed process to end
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
+
+# What the preset `exploring` sets where the user does not: this project's choice of what lets RepExp's bonus act
+# (docs/rl-bonus.md), 4 dimensions, half of the paper's group size, and a bonus on the scale of the rewards. Chosen on
+# dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing to the task's settings.
+EXPLORING: Mapping[str, Mapping[str, Any]] = {"repexp": {"dim": 4, "spread": 0.5}}
+
+REWARDED = {  # a run's reward -> the line that says so
+    "strict": "reward: strict, the second grader of {}; --reward lenient takes its verifier",
+    "lenient": "reward: lenient, the verifier of {}; --reward strict takes its second grader",
+    "verifier": "reward: the verifier of {}, its only grader",
+}
 
 
 @dataclass(frozen=True)
@@ -48,25 +72,22 @@ class Prepared:
     fault: HarnessError | None = None
 
 
-def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = lambda folder: None) -> Prepared:
+def prepare(request: TrainRequest, seed: int) -> Prepared:
     """Write the run's folder and make all cheap checks, without starting the trainer; return the prepared run.
 
-    `hold(folder)` is called before anything is written to the folder.
     HarnessError, one line, for a wrong request. If the trainer's own check fails on this machine, nothing is raised:
     the error is the result's `fault`.
     """
-    registry = load_registry(request.plugin_files)
-    trainer: Trainer = build(registry, "trainer", request.trainer)
-    run = _run(request, registry, seed)
-    build(registry, "bonus", run.bonus)
-    _refuse_another(run)
-    run, chats = _with_problems(request, registry, run)
-    hold(run.folder)
+    return _written(*_planned(request, seed))
+
+
+def _written(run: TrainingRun, chats: Mapping[str, Chats], trainer: Trainer) -> Prepared:
+    run = replace(run, problems={split: run.folder / f"{split}.jsonl" for split in chats})
     run.folder.mkdir(parents=True, exist_ok=True)
     for split, path in run.problems.items():
         write_problems(path, chats[split])
     write_run(run)
-    remarks, fault = [reward_line(run)], None
+    remarks, fault = [REWARDED[run.reward].format(run.task)], None
     try:
         remarks += trainer.check(run)
     except HarnessError as failure:
@@ -74,25 +95,25 @@ def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = l
     return Prepared(run, trainer, trainer.launch(run), remarks, fault)
 
 
-def rehearse(request: TrainRequest, seed: int) -> Prepared:
-    """Prepare a run as `prepare` does, but write only to a temporary folder; the result names the real one."""
-    run = _run(request, load_registry(request.plugin_files), seed)
-    _refuse_another(run)
+def rehearse(request: TrainRequest, seed: int) -> tuple[str, HarnessError | None]:
+    """Return what `--dry-run` prints, the configuration, remarks and the command, and the run's fault if it has one.
+
+    The run is prepared in a temporary folder; the texts name the real one.
+    """
+    run, chats, trainer = _planned(request, seed)
     with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
-        prepared = prepare(replace(request, out=Path(scratch)), seed)
+        rehearsed = Path(scratch) / run.folder.name
+        prepared = _written(replace(run, folder=rehearsed), chats, trainer)
 
-    def placed(text: str) -> str:
-        return text.replace(scratch, str(run.folder))
+    def placed(text: object) -> str:
+        return str(text).replace(str(rehearsed), str(run.folder))
 
-    launch = Launch(
-        command=[placed(part) for part in prepared.launch.command],
-        environment={name: placed(value) for name, value in prepared.launch.environment.items()},
-        config=placed(prepared.launch.config),
-    )
-    fault = HarnessError(placed(str(prepared.fault))) if prepared.fault else None
-    return Prepared(
-        replace(prepared.run, folder=run.folder), prepared.trainer, launch, [*map(placed, prepared.remarks)], fault
-    )
+    launch = prepared.launch
+    words = [f"{name}={shlex.quote(placed(value))}" for name, value in launch.environment.items()]
+    words += [shlex.quote(placed(word)) for word in launch.command]
+    remarks = [*map(placed, prepared.remarks), f"folder: {run.folder}", " ".join(words)]
+    text = "\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)])
+    return text, HarnessError(placed(prepared.fault)) if prepared.fault else None
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
@@ -103,36 +124,62 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
 
     runs  the number of trainings that the command still has to do, this one included: the user consents to all at once
     """
-    with ExitStack() as locks:
-        descriptors: list[int] = []
-        prepared = prepare(
-            request, seed, lambda folder: descriptors.append(locks.enter_context(locked(folder, "rl train")))
-        )
-        return _train(prepared, seed, descriptors, progress, runs)
+    run, chats, trainer = _planned(request, seed)
+    with locked(run.folder) as lock:
+        prepared = _written(run, chats, trainer)
+        if prepared.fault:
+            raise prepared.fault
+        for remark in prepared.remarks:
+            progress.say(remark)
+        done = _last_step(run.metrics)
+        if run.settings.steps is not None and done >= run.settings.steps:
+            progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
+            return _row(prepared, 0.0)
+        remaining = outlook(run, done)
+        for _ in range(runs - 1):
+            remaining += outlook(run, 0)
+        require_consent("rl train", remaining, progress, "--set steps=N and --set batch=N make it shorter")
+        progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
+        began, launch, log = time.monotonic(), prepared.launch, run.folder / "log.txt"
+        with progress.stage("train", run.settings.steps or 0, "steps") as stage:
+            follower = Follower(run.metrics, stage, progress)
+            try:
+                status = run_child(launch.command, launch.environment, log, follower, passed=[lock])
+            except OSError as failure:
+                raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
+        if status:
+            raise HarnessError(_ended(prepared, status, follower.step, log))
+        return _row(prepared, time.monotonic() - began)
 
 
-def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: Progress, runs: int) -> dict[str, Any]:
-    run = prepared.run
-    if prepared.fault:
-        raise prepared.fault
-    for remark in prepared.remarks:
-        progress.say(remark)
-    done = _last_step(run.metrics)
-    if run.settings.steps is not None and done >= run.settings.steps:
-        progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
-        return _row(prepared, 0.0)
-    remaining = outlook(run, done)
-    for _ in range(runs - 1):
-        remaining += outlook(run, 0)
-    require_consent("rl train", remaining, progress, "--set steps=N and --set batch=N make it shorter")
-    progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
-    began = time.monotonic()
-    with progress.stage("train", run.settings.steps or 0, "steps") as stage:
-        follower = Follower(run.metrics, stage, progress)
-        status = _started(prepared, follower, descriptors)
-    if status:
-        raise HarnessError(_ended(prepared, status, follower.step))
-    return _row(prepared, time.monotonic() - began)
+@contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """Lock the folder, creating it if needed; yield the lock's file descriptor, so that a child can hold it too.
+
+    HarnessError names the process that holds the lock. If that process is dead and only its children still hold it,
+    they get `ENDING_S` seconds to end.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + ENDING_S
+    with (folder / "lock").open("a+", encoding="utf-8") as file:
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            file.seek(0)
+            holder = file.read().strip()
+            pid, _, host = holder.partition(" on ")
+            dead = host == platform.node() and pid.isdigit() and not psutil.pid_exists(int(pid))
+            if (holder and not dead) or time.monotonic() > deadline:
+                raise HarnessError(
+                    f"rl train: {folder} is in use by process {holder or '?'}: wait for it, end it, "
+                    "or give another --out"
+                )
+            time.sleep(0.1)
+        file.truncate(0)
+        file.write(f"{os.getpid()} on {platform.node()}\n")
+        file.flush()
+        yield file.fileno()
 
 
 def outlook(run: TrainingRun, done: int) -> Outlook:
@@ -147,27 +194,21 @@ def outlook(run: TrainingRun, done: int) -> Outlook:
     return Outlook(0, responses, responses * settings.max_response)
 
 
-def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int]) -> int:
-    launch, log = prepared.launch, prepared.run.folder / "log.txt"
-    try:
-        return run_child(launch.command, launch.environment, log, follower, passed=descriptors)
-    except OSError as failure:
-        raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
-
-
 class Follower:
     """Reads metrics.jsonl as it grows, shows each step, and prints metrics every `SAY_EVERY_S` s and at dev pass@1."""
 
     def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
         self.path, self.stage, self.progress = path, stage, progress
-        self.step = _last_step(path)
-        self.stage.done = self.step
-        self._read = (0, 0)  # inode, bytes read: a resumed run replaces the log by a new file
+        self.stage.done = self.step = _last_step(path)
+        self._seen: tuple[int, ...] = ()
         self._printed_at = time.monotonic()
 
     def __call__(self) -> None:
-        """Read the new lines and show their steps."""
-        for metrics in self._new():
+        if not self.path.is_file():
+            return
+        about = self.path.stat()
+        seen, self._seen = self._seen, (about.st_ino, about.st_size, about.st_mtime_ns)
+        for metrics in read_metrics(self.path) if seen != self._seen else ():
             if metrics["step"] <= self.step:
                 continue
             self.stage.advance(metrics["step"] - self.step)
@@ -175,19 +216,6 @@ class Follower:
             if time.monotonic() - self._printed_at > SAY_EVERY_S or "dev_pass_at_1" in metrics:
                 self._printed_at = time.monotonic()
                 self.progress.say(metrics_line(metrics))
-
-    def _new(self) -> list[dict[str, Any]]:
-        try:
-            about = self.path.stat()
-        except OSError:
-            return []
-        inode, begin = self._read
-        begin = begin if inode == about.st_ino and begin <= about.st_size else 0
-        with self.path.open("rb") as file:
-            file.seek(begin)
-            whole = file.read().rpartition(b"\n")[0]
-        self._read = (about.st_ino, begin + len(whole) + bool(whole))
-        return [step for line in whole.splitlines() if (step := step_in(line))]
 
 
 def metrics_line(metrics: Mapping[str, float]) -> str:
@@ -208,94 +236,13 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 # From a request to a run.
 
 
-def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
-    """The requested run with its folder's path; its problems are not set yet."""
-    spec = graded_as_the_paper(registry, request.task)
-    task = _task(request, registry, "train")
-    model = request.model or task.rl.get("model") or DEFAULT_MODEL
-    settings = presets.settings(request, task.rl.get("settings", {}))
-    run = TrainingRun(
-        folder=Path(),
-        task=spec,
-        model=model,
-        bonus=str(presets.bonus(request, task.rl.get("bonus", {}))),
-        trainer=request.trainer,
-        seed=seed,
-        settings=settings,
-        problems={},
-        data=dict(request.data),
-        overrides=tuple(request.overrides),
-        cpu=request.cpu,
-        plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
-        reward=_reward(request, task),
-    )
-    named = "-".join(
-        [parse_spec(request.task).name, Path(model).name, *(parse_spec(s).name for s in (run.bonus, run.trainer))]
-    )
-    key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
-    return replace(run, folder=(request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute())
-
-
-def has_second_grader(task: Any) -> bool:
-    """Return whether the task has a second, stricter grader."""
-    return hasattr(task, "audit")
-
-
-def _reward(request: TrainRequest, task: Any) -> str:
-    """The grader of the reward: as requested, else as the task says, else "verifier"."""
-    if has_second_grader(task):
-        return request.reward or task.rl.get("reward", "lenient")
-    if request.reward == "strict":
-        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
-    return "verifier"
-
-
-def reward_line(run: TrainingRun) -> str:
-    """Return a line that says which grader a run's rewards come from."""
-    if run.reward == "strict":
-        return f"reward: strict, the second grader of {run.task}; --reward lenient takes its verifier"
-    if run.reward == "lenient":
-        return f"reward: lenient, the verifier of {run.task}; --reward strict takes its second grader"
-    return f"reward: the verifier of {run.task}, its only grader"
-
-
-def _fixed(run: TrainingRun) -> dict[str, Any]:
-    """The fields that must be equal when a run is resumed: all but the number of steps and the paths."""
-    fixed = asdict(run)
-    del fixed["folder"], fixed["problems"], fixed["settings"]["steps"]
-    if run.reward == "verifier":  # the task's only grader, so a run that does not record it is the same run
-        del fixed["reward"]
-    plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
-    return plain
-
-
-def _refuse_another(run: TrainingRun) -> None:
-    """Raise HarnessError if the folder holds another run."""
-    if not (run.folder / "run.json").exists():
-        return
-    before, now = _fixed(read_run(run.folder)), _fixed(run)
-    differing = [name for name in now if now[name] != before.get(name)]
-    if differing:
-        name = differing[0]
-        raise HarnessError(
-            f"rl train: {run.folder} holds a run with another {name} ({before.get(name)!r}, now {now[name]!r}): "
-            "give another --out"
-        )
-
-
-def _task(request: TrainRequest, registry: Registry, split: str) -> Any:
-    task: Any = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
-    splits = getattr(task, "rl", {})
-    missing = [name for name in ("train", "dev") if name not in splits]
-    if missing:
-        able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
-        raise HarnessError(f"rl: task {request.task!r} says no {missing[0]} split to train with: {able}")
-    return task
-
-
-def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) -> tuple[TrainingRun, Chats]:
-    """The run with its number of steps and the paths of its splits' problems, and the content of these files."""
-    chats: Chats = {}
+def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
+    """The run with its number of steps, the problems of its splits, and its trainer; nothing is written yet."""
+    registry = load_registry(request.plugin_files)
+    trainer: Trainer = build(registry, "trainer", request.trainer)
+    run = _run(request, registry, seed)
+    build(registry, "bonus", run.bonus)
+    chats: dict[str, Chats] = {}
     for split in SPLITS[:2]:
         task = _task(request, registry, split)
         with naming_data_options(SPLITS[:2], "rl train"):
@@ -306,9 +253,89 @@ def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) 
     batch, to_train_on = run.settings.batch, len(chats["train"])
     if to_train_on < batch:
         raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
-    paths = {split: run.folder / f"{split}.jsonl" for split in chats}
     steps = run.settings.steps or EPOCHS * (to_train_on // batch)
-    return replace(run, problems=paths, settings=replace(run.settings, steps=steps)), chats
+    return replace(run, settings=replace(run.settings, steps=steps)), chats, trainer
+
+
+def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
+    """The requested run with its folder's path, without problems; HarnessError if the folder holds another run."""
+    task, reward = _task(request, registry, "train"), "verifier"
+    if hasattr(task, "audit"):
+        reward = request.reward or task.rl.get("reward", "lenient")
+    elif request.reward == "strict":
+        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
+    model = request.model or task.rl.get("model") or DEFAULT_MODEL
+    run = TrainingRun(
+        folder=Path(),
+        task=graded_as_the_paper(registry, request.task),
+        model=model,
+        bonus=str(bonus(request, task.rl.get("bonus", {}))),
+        trainer=request.trainer,
+        seed=seed,
+        settings=settings(request, task.rl.get("settings", {})),
+        problems={},
+        data=dict(request.data),
+        overrides=tuple(request.overrides),
+        cpu=request.cpu,
+        plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
+        reward=reward,
+    )
+    specs = [parse_spec(spec).name for spec in (request.task, run.bonus, run.trainer)]
+    named = "-".join([specs[0], Path(model).name, *specs[1:]])
+    key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
+    folder = (request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute()
+    if (folder / "run.json").exists():
+        before, now = _fixed(read_run(folder)), _fixed(run)
+        for name in now:
+            if now[name] != before.get(name):
+                raise HarnessError(
+                    f"rl train: {folder} holds a run with another {name} ({before.get(name)!r}, now {now[name]!r}): "
+                    "give another --out"
+                )
+    return replace(run, folder=folder)
+
+
+def settings(request: TrainRequest, of_task: Mapping[str, Any]) -> Settings:
+    """Return the user's settings, else the task's, else the paper's; HarnessError for what does not fit."""
+    from pydantic import TypeAdapter, ValidationError
+
+    given, names = {**of_task, **request.settings}, [each.name for each in fields(Settings)]
+    for name in given:
+        if name not in names:
+            raise HarnessError(f"rl: no setting {name!r} {did_you_mean(name, names).replace('installed', 'settings')}")
+    try:
+        return TypeAdapter(Settings).validate_python(given)
+    except ValidationError as failure:
+        fault = failure.errors()[0]
+        name = ".".join(map(str, fault["loc"]))
+        raise HarnessError(f"rl: {name} {fault['msg'].lower()}, got {fault['input']!r}") from None
+
+
+def bonus(request: TrainRequest, of_task: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """Return the requested bonus; parameters that the request does not give are the preset's, else the task's."""
+    requested = parse_spec(request.bonus)
+    of_preset = EXPLORING if request.preset == "exploring" else {}
+    given = {**of_task.get(requested.name, {}), **of_preset.get(requested.name, {})}
+    return Spec(requested.name, {**{key: str(value) for key, value in given.items()}, **requested.params})
+
+
+def _fixed(run: TrainingRun) -> dict[str, Any]:
+    """The fields that must be equal when a run is resumed: all but the number of steps and the paths."""
+    fixed = asdict(run)
+    del fixed["folder"], fixed["problems"], fixed["settings"]["steps"]
+    if run.reward == "verifier":  # it follows from the task
+        del fixed["reward"]
+    plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
+    return plain
+
+
+def _task(request: TrainRequest, registry: Registry, split: str) -> Any:
+    task: Any = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
+    for name in ("train", "dev"):
+        if name not in getattr(task, "rl", {}):
+            able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
+            raise HarnessError(f"rl: task {request.task!r} says no {name} split to train with: {able}")
+    return task
 
 
 @contextmanager
@@ -329,18 +356,13 @@ def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
 def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
     run = prepared.run
     saved = prepared.trainer.saved(run)
-    best = best_step(run, [checkpoint.step for checkpoint in saved])
+    step, dev = best_step(run, [checkpoint.step for checkpoint in saved]) or (None, None)
     return {
-        "task": run.task,
-        "bonus": run.bonus,
-        "trainer": run.trainer,
-        "model": run.model,
-        "reward": run.reward,
-        "seed": run.seed,
+        **{name: getattr(run, name) for name in ("task", "bonus", "trainer", "model", "reward", "seed")},
         "steps": _last_step(run.metrics),
         "checkpoints": len(saved),
-        "best_step": best[0] if best else None,
-        "dev_pass_at_1": best[1] if best else None,
+        "best_step": step,
+        "dev_pass_at_1": dev,
         "hours": round(seconds / 3600, 3),
         "folder": str(run.folder),
     }
@@ -349,27 +371,20 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
 def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
     """Return which of `steps` has the highest dev pass@1 (on a tie the earlier) and the value; None if none has it."""
     by_step = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
-    return max(
-        ((step, by_step[step]) for step in steps if step in by_step),
-        key=lambda candidate: (candidate[1], -candidate[0]),
-        default=None,
-    )
+    validated = [(step, by_step[step]) for step in sorted(steps) if step in by_step]
+    return max(validated, key=lambda candidate: candidate[1], default=None)
 
 
 def _last_step(path: Path) -> int:
     return max((line["step"] for line in read_metrics(path)), default=0)
 
 
-def _ended(prepared: Prepared, status: int, step: int) -> str:
-    saved = prepared.trainer.saved(prepared.run)
-    log = prepared.run.folder / "log.txt"
-    end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-    again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
-    return f"rl train: the trainer {end} after step {step}: {_last_error(log)} ({log}); {again}"
-
-
-def _last_error(log: Path) -> str:
-    """The last line of the log that names an error, else its last line."""
+def _ended(prepared: Prepared, status: int, step: int, log: Path) -> str:
+    """The line about a trainer that failed, with the last line of its log that names an error, else its last line."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    reason = (errors or lines or ["it said nothing"])[-1][:300]
+    saved = prepared.trainer.saved(prepared.run)
+    end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+    again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
+    return f"rl train: the trainer {end} after step {step}: {reason} ({log}); {again}"

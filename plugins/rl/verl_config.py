@@ -17,16 +17,7 @@ CHILD = "harness_plugins.rl.verl_child"
 TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
 LOG_PROB_ROWS = 16  # in one forward pass without gradient, on each device
 LONG = 8192  # tokens of a prompt and its response; above it the sampler gets less memory
-WITHOUT_END = 1000  # epochs of a run without a last step, which the user stops
-
-# Keys that verl's code reads but its schema lacks: arguments of ray.init, a field of a dataclass, options of a model.
-BEYOND_SCHEMA = (
-    "ray_kwargs.ray_init",
-    "actor_rollout_ref.model.override_config",
-    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
-    "actor_rollout_ref.ref.fsdp_config.mixed_precision",
-    "data.apply_chat_template_kwargs",
-)
+EPOCHS = 1000  # at least; steps end a run
 
 
 def configuration(run: TrainingRun, model: str, data: Mapping[str, Path], with_ref: bool) -> dict[str, Any]:
@@ -36,8 +27,124 @@ def configuration(run: TrainingRun, model: str, data: Mapping[str, Path], with_r
     data       split -> parquet file
     with_ref   run the reference worker, even if the KL coefficient is 0
     """
-    flat = _data(run, data) | _policy(run, model, with_ref) | _rollout(run) | _trainer(run, "dev" in data)
-    return nested(flat | (_on_cpu() if run.cpu else {}))
+    s, validates = run.settings, "dev" in data
+    tokens, workers = s.max_prompt + s.max_response, devices(run)
+    log_prob_rows = fitting(s.batch * s.rollouts // workers, max(LOG_PROB_ROWS, s.micro_batch))
+    sections: dict[str, dict[str, Any]] = {
+        "data": {
+            "train_files": str(data["train"]),
+            "val_files": str(data.get("dev", data["train"])),
+            "val_max_samples": -1 if validates else 1,  # verl requires a file even if nothing is validated
+            "train_batch_size": s.batch,
+            "max_prompt_length": s.max_prompt,
+            "max_response_length": s.max_response,
+            "filter_overlong_prompts": True,
+            "truncation": "error",
+            "shuffle": True,
+            "seed": run.seed,
+            "apply_chat_template_kwargs": {"date_string": TEMPLATE_DATE},
+        },
+        "reward.custom_reward_function": {"path": f"pkg://{CHILD}.plugin", "name": "compute_score"},
+        "algorithm": {"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": True, "use_kl_in_reward": False},
+        "actor_rollout_ref.model": {
+            "path": model,
+            "use_remove_padding": True,
+            "enable_gradient_checkpointing": True,
+        },
+        "actor_rollout_ref.actor": {
+            "strategy": "fsdp2",
+            "optim.lr": s.learning_rate,
+            "optim.lr_warmup_steps": 0,
+            "optim.weight_decay": 0.01,
+            "ppo_mini_batch_size": s.mini_batch,
+            "ppo_micro_batch_size_per_gpu": fitting(s.mini_batch * s.rollouts // workers, s.micro_batch),
+            "ppo_epochs": s.ppo_epochs,
+            "clip_ratio": s.clip,
+            "clip_ratio_low": s.clip,
+            "clip_ratio_high": s.clip,
+            "entropy_coeff": s.entropy,
+            "loss_agg_mode": "token-mean",
+            "use_kl_loss": with_ref or s.kl > 0,  # also with coefficient 0: then the reference only runs
+            "kl_loss_coef": s.kl,
+            "kl_loss_type": "low_var_kl",
+            "data_loader_seed": run.seed,
+            "fsdp_config.seed": run.seed,
+        },
+        "actor_rollout_ref.ref": {
+            "fsdp_config.param_offload": True,
+            "fsdp_config.seed": run.seed,
+            "log_prob_micro_batch_size_per_gpu": log_prob_rows,
+        },
+        "actor_rollout_ref.rollout": {
+            "name": "vllm",
+            "n": s.rollouts,
+            "temperature": s.temperature,
+            "top_p": 1,
+            "top_k": -1,
+            "seed": run.seed,
+            "tensor_model_parallel_size": s.tensor_parallel,
+            "gpu_memory_utilization": sampler_share(s),
+            "max_num_batched_tokens": max(8192, tokens),
+            "log_prob_micro_batch_size_per_gpu": log_prob_rows,
+            "val_kwargs": {"n": s.dev_samples, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "do_sample": True},
+        },
+        "trainer": {
+            "v1.trainer_mode": TRAINER_MODE,
+            "project_name": "diversity-harness",
+            "experiment_name": run.folder.name,
+            "logger": ["console"],
+            "nnodes": 1,
+            "n_gpus_per_node": workers,
+            "total_epochs": max(s.steps or 0, EPOCHS),
+            "total_training_steps": s.steps,
+            "save_freq": s.save_every,
+            "test_freq": s.save_every if validates else -1,
+            "val_before_train": validates,
+            "critic_warmup": 0,
+            "resume_mode": "auto",
+            "default_local_dir": str(run.checkpoints.absolute()),
+        },
+        "ray_kwargs.ray_init": {"address": "local", "include_dashboard": False},
+    }
+    tree: dict[str, Any] = {}
+    for changes in (sections, ON_CPU if run.cpu else {}):
+        for section, values in changes.items():
+            for key, value in values.items():
+                *path, name = f"{section}.{key}".split(".")
+                place = tree
+                for part in path:
+                    place = place.setdefault(part, {})
+                place[name] = value
+    return tree
+
+
+_FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+# What differs on CPUs: one process trains in float32, one samples (`verl_child.cpu`), with a small Ray.
+ON_CPU: Mapping[str, Mapping[str, Any]] = {
+    "actor_rollout_ref": {
+        "actor.fsdp_config.use_torch_compile": False,
+        "ref.fsdp_config.use_torch_compile": False,
+        "actor.fsdp_config.mixed_precision": _FLOAT32,
+        "ref.fsdp_config.mixed_precision": {**_FLOAT32},  # a copy: yaml would write a reference
+        "actor.use_torch_compile": False,
+        "model.use_remove_padding": False,
+        "model.enable_gradient_checkpointing": False,
+        "model.override_config": {"attn_implementation": "sdpa"},
+        "rollout.name": "transformers",
+        "rollout.tensor_model_parallel_size": 1,
+        "rollout.dtype": "float32",
+        "rollout.agent.num_workers": 1,
+    },
+    "ray_kwargs.ray_init": {  # logical CPUs and GPUs
+        "num_cpus": 16,
+        "num_gpus": "${trainer.n_gpus_per_node}",
+        "object_store_memory": 256 * 2**20,
+    },
+    "trainer": {"device": "cpu"},
+    "reward": {"num_workers": 1},
+    "data": {"dataloader_num_workers": 0},
+    "transfer_queue.backend.SimpleStorage": {"num_data_storage_units": 1},
+}
 
 
 def as_text(run: TrainingRun, config: Mapping[str, Any]) -> str:
@@ -66,152 +173,3 @@ def devices(run: TrainingRun) -> int:
 def fitting(rows: int, at_most: int) -> int:
     """Return how many of a worker's `rows` go through one pass: their largest divisor up to `at_most`, for verl."""
     return next(size for size in range(max(1, min(rows, at_most)), 0, -1) if rows % size == 0)
-
-
-def _log_prob_rows(run: TrainingRun) -> int:
-    s = run.settings
-    return fitting(s.batch * s.rollouts // devices(run), max(LOG_PROB_ROWS, s.micro_batch))
-
-
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a flat mapping with dotted keys as a nested one: {"a.b": 1} as {"a": {"b": 1}}."""
-    tree: dict[str, Any] = {}
-    for key, value in flat.items():
-        *path, name = key.split(".")
-        place = tree
-        for part in path:
-            place = place.setdefault(part, {})
-        place[name] = value
-    return tree
-
-
-def _data(run: TrainingRun, data: Mapping[str, Path]) -> dict[str, Any]:
-    return {
-        "data.train_files": str(data["train"]),
-        "data.val_files": str(data.get("dev", data["train"])),
-        "data.val_max_samples": -1 if "dev" in data else 1,  # verl requires a file even if nothing is validated
-        "data.train_batch_size": run.settings.batch,
-        "data.max_prompt_length": run.settings.max_prompt,
-        "data.max_response_length": run.settings.max_response,
-        "data.filter_overlong_prompts": True,
-        "data.truncation": "error",
-        "data.shuffle": True,
-        "data.seed": run.seed,
-        "data.apply_chat_template_kwargs": {"date_string": TEMPLATE_DATE},
-        "reward.custom_reward_function.path": f"pkg://{CHILD}.reward",
-        "reward.custom_reward_function.name": "compute_score",
-    }
-
-
-def _policy(run: TrainingRun, model: str, with_ref: bool) -> dict[str, Any]:
-    """Return the keys of actor, reference and GRPO."""
-    s = run.settings
-    grpo = {
-        "algorithm.adv_estimator": "grpo",
-        "algorithm.norm_adv_by_std_in_grpo": True,
-        "algorithm.use_kl_in_reward": False,
-        "actor_rollout_ref.model.path": model,
-        "actor_rollout_ref.model.use_remove_padding": True,
-        "actor_rollout_ref.model.enable_gradient_checkpointing": True,
-    }
-    actor = {
-        "strategy": "fsdp2",
-        "optim.lr": s.learning_rate,
-        "optim.lr_warmup_steps": 0,
-        "optim.weight_decay": 0.01,
-        "ppo_mini_batch_size": s.mini_batch,
-        "ppo_micro_batch_size_per_gpu": fitting(s.mini_batch * s.rollouts // devices(run), s.micro_batch),
-        "ppo_epochs": s.ppo_epochs,
-        "clip_ratio": s.clip,
-        "clip_ratio_low": s.clip,
-        "clip_ratio_high": s.clip,
-        "entropy_coeff": s.entropy,
-        "loss_agg_mode": "token-mean",
-        "use_kl_loss": with_ref or s.kl > 0,  # also with coefficient 0: then the reference only runs
-        "kl_loss_coef": s.kl,
-        "kl_loss_type": "low_var_kl",
-        "data_loader_seed": run.seed,
-        "fsdp_config.seed": run.seed,
-    }
-    ref = {
-        "fsdp_config.param_offload": True,
-        "fsdp_config.seed": run.seed,
-        "log_prob_micro_batch_size_per_gpu": _log_prob_rows(run),
-    }
-    return grpo | _under("actor_rollout_ref.actor", actor) | _under("actor_rollout_ref.ref", ref)
-
-
-def _rollout(run: TrainingRun) -> dict[str, Any]:
-    s = run.settings
-    tokens = s.max_prompt + s.max_response
-    return _under(
-        "actor_rollout_ref.rollout",
-        {
-            "name": "vllm",
-            "n": s.rollouts,
-            "temperature": s.temperature,
-            "top_p": 1,
-            "top_k": -1,
-            "seed": run.seed,
-            "tensor_model_parallel_size": s.tensor_parallel,
-            "gpu_memory_utilization": sampler_share(s),
-            "max_num_batched_tokens": max(8192, tokens),
-            "log_prob_micro_batch_size_per_gpu": _log_prob_rows(run),
-            "val_kwargs.n": s.dev_samples,
-            "val_kwargs.temperature": 1.0,
-            "val_kwargs.top_p": 1.0,
-            "val_kwargs.top_k": -1,
-            "val_kwargs.do_sample": True,
-        },
-    )
-
-
-def _trainer(run: TrainingRun, validates: bool) -> dict[str, Any]:
-    s = run.settings
-    trainer = {
-        "v1.trainer_mode": TRAINER_MODE,
-        "project_name": "diversity-harness",
-        "experiment_name": run.folder.name,
-        "logger": ["console"],
-        "nnodes": 1,
-        "n_gpus_per_node": devices(run),
-        "total_epochs": WITHOUT_END if s.steps is None else max(s.steps, WITHOUT_END),
-        "total_training_steps": s.steps,
-        "save_freq": s.save_every,
-        "test_freq": s.save_every if validates else -1,
-        "val_before_train": validates,
-        "critic_warmup": 0,
-        "resume_mode": "auto",
-        "default_local_dir": str(run.checkpoints.absolute()),
-    }
-    ray = {"address": "local", "include_dashboard": False}
-    return _under("trainer", trainer) | _under("ray_kwargs.ray_init", ray)
-
-
-def _on_cpu() -> dict[str, Any]:
-    """Return the keys for CPUs: one process trains in float32, one samples (`verl_child.rollout`), with a small Ray."""
-    plain = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
-    workers: dict[str, Any] = {f"{part}.fsdp_config.use_torch_compile": False for part in ("actor", "ref")}
-    workers |= {f"{part}.fsdp_config.mixed_precision": dict(plain) for part in ("actor", "ref")}
-    workers |= {
-        "actor.use_torch_compile": False,
-        "model.use_remove_padding": False,
-        "model.enable_gradient_checkpointing": False,
-        "model.override_config": {"attn_implementation": "sdpa"},
-        "rollout.name": "transformers",
-        "rollout.tensor_model_parallel_size": 1,
-        "rollout.dtype": "float32",
-        "rollout.agent.num_workers": 1,
-    }
-    ray = {"num_cpus": 16, "num_gpus": "${trainer.n_gpus_per_node}", "object_store_memory": 256 * 2**20}  # logical
-    processes = {
-        "trainer.device": "cpu",
-        "reward.num_workers": 1,
-        "data.dataloader_num_workers": 0,
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-    }
-    return _under("actor_rollout_ref", workers) | _under("ray_kwargs.ray_init", ray) | processes
-
-
-def _under(prefix: str, flat: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}.{key}": value for key, value in flat.items()}

@@ -7,10 +7,9 @@ measured). All runs have the same seed, settings and problems; they are repeated
 
 plain     bonus none: the reference's forward pass runs, as in the paper's plain GRPO
 states    bonus repexp: the mean hidden states are taken from that pass
-encoder   bonus repexp, hidden=encoder: the authors' way, one more forward pass by a second copy of the model
 
 Printed are medians over steps but the first two, whole and by phase: `ref` is the reference's pass with the pooling in
-it, `adv` holds the bonus, the queue's extra columns, and with an encoder its pass. Whole steps on a shared machine
+it, `adv` holds the bonus and the queue's extra columns. Whole steps on a shared machine
 differ by more than the bonus costs; the phases differ less, so that the last column is made of them: what ref and adv
 take beyond the plain run's, over the plain run's step.
 
@@ -36,15 +35,13 @@ from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.system.children import run_child
-from harness_plugins.rl.run_files import write_problems, write_run
-from harness_plugins.rl.training import Settings, TrainingRun
-from harness_plugins.rl.verl_environment import find_python
-from harness_plugins.rl.verl_trainer import Verl
+from harness_plugins.rl.training import Settings, TrainingRun, write_problems, write_run
+from harness_plugins.rl.verl_trainer import Verl, find_python
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
 
-RUNS = {"plain": ("none", "verl"), "states": ("repexp", "verl"), "encoder": ("repexp", "verl:hidden=encoder")}
+RUNS = {"plain": ("none", "verl"), "states": ("repexp", "verl")}
 PHASES = ("gen", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
 WARM_UP = 2  # steps
 
@@ -114,9 +111,9 @@ def engine(folder: Path, rows: int, repeats: int) -> None:
     from tensordict import TensorDict
     from verl.utils import tensordict_utils as tu
 
-    from harness_plugins.rl.run_files import read_run
-    from harness_plugins.rl.verl_child.composing import compose
-    from harness_plugins.rl.verl_child.worker import PlainWorker, RefStates
+    from harness_plugins.rl.training import read_run
+    from harness_plugins.rl.verl_child.__main__ import compose
+    from harness_plugins.rl.verl_child.states import PlainWorker, RefStates
 
     def batch() -> TensorDict:
         whole = [torch.full((47 + 38,), 7) for _ in range(rows)]
@@ -171,10 +168,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
         passes(run_of(Path(folder) / "pass", "states", arguments), Verl(python=str(python)), arguments)
         for number in range(arguments.rounds):
-            for name, (_, spec) in RUNS.items():
-                hidden = "encoder" if spec.endswith("encoder") else "ref"
+            for name in RUNS:
                 run = run_of(Path(folder) / f"{number}-{name}", name, arguments)
-                measured[name] += steps_of(run, Verl(python=str(python), hidden=hidden))
+                measured[name] += steps_of(run, Verl(python=str(python)))
     show(measured)
 
 

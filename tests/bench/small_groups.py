@@ -17,7 +17,7 @@ import torch
 
 from harness.records import Sampler, SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.rl.leverage import centred, leverage, projected
+from harness_plugins.rl.rewards import leverage, projected
 from harness_tasks.game24 import Game24
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -68,8 +68,8 @@ def embedded_groups(problems: int, n: int) -> tuple[list[torch.Tensor], list[int
 
 def report(name: str, groups: list[torch.Tensor], dim: int, lam: float) -> None:
     """Means over groups; the effect on advantages is the largest change of any rollout's."""
-    length = float(np.mean([float(centred(h).norm(dim=1).mean()) for h in groups]))
-    figures = [leverage(centred(h), lam) for h in groups]
+    length = float(np.mean([float((h - h.mean(0)).norm(dim=1).mean()) for h in groups]))
+    figures = [leverage((h - h.mean(0)), lam) for h in groups]
     n = len(groups[0])
     half = torch.tensor([1.0] * (n // 2) + [0.0] * (n // 2), dtype=torch.float64)
     ones = torch.ones(n, dtype=torch.float64)

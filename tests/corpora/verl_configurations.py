@@ -1,14 +1,12 @@
 """Overrides of verl's configuration: with what they are refused, and layouts of the hidden states."""
 
 F = "actor_rollout_ref"
-STRAY = ("save_freq:", "save_frequency:")  # a key of verl.yaml, and one that verl does not have
 LINES = {
     f"{F}.actor.use_kl_loss=False": "hidden=ref needs the reference to run",
-    f"{F}.model.lora_rank=8": "take hidden=encoder",
+    f"{F}.model.lora_rank=8": "take hidden=policy",
     f"{F}.actor.ulysses_sequence_parallel_size=2": "cuts rows apart",
     "trainer.use_v1=False": "V1 trainer",
     "trainer.nnodes=1": "taken",
-    STRAY[1]: "verl has no key 'trainer.save_frequency'",
 }
 MICRO = f"{F}.ref.log_prob_micro_batch_size_per_gpu=4"
 LAYOUTS = {
@@ -29,5 +27,4 @@ LAYOUTS = {
         f"{F}.model.lora_rank=4",
         f"{F}.rollout.log_prob_micro_batch_size_per_gpu=4",
     ),
-    "of an encoder": ("encoder",),
 }

@@ -10,7 +10,7 @@ import pytest
 from support.processes import alive, descendants, harness_command, run_to_end, wait_for
 from support.training_runs import COUNTING
 
-from harness_plugins.rl.run_files import read_metrics
+from harness_plugins.rl.training import read_metrics
 
 
 @pytest.mark.slow

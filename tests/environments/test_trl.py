@@ -3,7 +3,6 @@
 One run is trained in this process; the same run is also trained by the command, which is killed and goes on.
 """
 
-import json
 import os
 import subprocess
 import warnings
@@ -13,22 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from support.json_lines import read_json_lines
 from support.processes import descendants, harness_command, run_to_end, wait_for, wait_until_ended
-from support.recorded_steps import RECORDING, hold
+from support.recorded_steps import RECORDING, hold, recorded
 from support.refusals import refusal_of
 
-from harness.system.children import run_child
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.location import embedded as tiny24
 from harness_plugins.rl import training_run
-from harness_plugins.rl.requests import TrainRequest
-from harness_plugins.rl.run_files import read_metrics
-from harness_plugins.rl.shaping import Shaping
-from harness_plugins.rl.training import Rollouts, TrainingRun
-from harness_plugins.rl.trl_rollouts import batch_of
+from harness_plugins.rl.commands import TrainRequest
+from harness_plugins.rl.rewards import Shaping
+from harness_plugins.rl.training import TrainingRun, read_metrics
+from harness_plugins.rl.trl_child import batch_of
 from harness_plugins.rl.trl_trainer import Trl
 from harness_tasks.game24 import Game24
 
@@ -47,19 +43,19 @@ SETTINGS |= {"max_response": 64, "steps": STEPS, "save_every": 2, "dev_samples":
 
 def prepared(folder: Path, seed: int = 5, settings: dict | None = None, **fields) -> TrainingRun:
     """A small run of Game of 24 in a folder."""
-    options = {"task": "game24", "trainer": "trl:log_groups=true", "model": MODEL, "bonus": "recording", "cpu": True}
+    options = {"task": "game24", "trainer": "trl", "model": MODEL, "bonus": "recording", "cpu": True}
     texts = {name: str(value) for name, value in (SETTINGS | (settings or {})).items()}
     options |= {"plugin_files": (RECORDING,), "limit": PROBLEMS, "settings": texts, "out": folder}
     return training_run.prepare(TrainRequest(**options | fields), seed).run
 
 
-def made(run: TrainingRun, options: Trl | None = None):
+def made(run: TrainingRun):
     """TRL's trainer as the child makes it, before its first step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from harness_plugins.rl.trl_grpo import GroupTrainer
+        from harness_plugins.rl.trl_child import GroupTrainer
 
-        return GroupTrainer(run, options or Trl(log_groups=True), None)
+        return GroupTrainer(run, Trl(), None)
 
 
 def trained(run: TrainingRun) -> TrainingRun:
@@ -77,14 +73,6 @@ def metrics(run: TrainingRun) -> list[dict]:
     return [{k: v for k, v in line.items() if k != "step_s"} for line in read_json_lines(run.metrics)]
 
 
-def logged_groups(run: TrainingRun, step: int) -> tuple[Rollouts, torch.Tensor]:
-    """A step's rollouts as TRL's trainer logged them, and the rewards that the policy was trained on."""
-    with safe_open(run.folder / "groups" / f"step-{step:06d}.safetensors", "pt") as file:
-        columns = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        shaped = columns.pop("shaped")
-        return Rollouts(json.loads(file.metadata()["problems"]), **columns), shaped
-
-
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
     """A run that nothing disturbed."""
@@ -95,7 +83,7 @@ def unbroken(tmp_path_factory):
 def trainer(tmp_path):
     """TRL's trainer before its first step, RepExp's bonus on its rewards; a later one resets accelerate's state."""
     run = prepared(tmp_path, bonus="repexp")
-    trainer = made(run, Trl())
+    trainer = made(run)
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     trainer.model.train()
     return trainer
@@ -119,10 +107,10 @@ def test_a_run_logs_every_step_and_saves_models_that_the_engine_samples_from_whe
     assert all(not torch.equal(before[name], after[name]) for name in before)
 
 
-def test_the_logged_bonus_is_the_pure_function_of_the_logged_groups(unbroken):
+def test_the_logged_bonus_is_the_pure_function_of_the_rollouts(unbroken):
     shaping = Shaping(replace(unbroken, bonus="repexp:persist=true"))
     for line in metrics(unbroken)[1:]:
-        rollouts, shaped = logged_groups(unbroken, line["step"])
+        rollouts, shaped = recorded(unbroken.folder, line["step"])
         again = shaping.shape(rollouts, line["step"])
         assert torch.equal(again.rewards, shaped)
         assert line["bonus"] == pytest.approx(again.metrics["bonus"], rel=1e-5)
@@ -133,7 +121,7 @@ def test_the_logged_bonus_is_the_pure_function_of_the_logged_groups(unbroken):
 
 def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_weights(unbroken, tmp_path):
     run = replace(unbroken, folder=tmp_path / "run")
-    words = ["--task", "game24", "--trainer", "trl:log_groups=true", "--model", MODEL, "--bonus", "recording", "--cpu"]
+    words = ["--task", "game24", "--trainer", "trl", "--model", MODEL, "--bonus", "recording", "--cpu"]
     words += ["--plugin", RECORDING, "--limit", PROBLEMS, "--seed", 5, "--out", run.folder]
     words += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     command = harness_command("rl", "train", *words)
@@ -161,19 +149,6 @@ def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_wei
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_two_processes_shape_the_same_groups_as_a_single_one(unbroken, tmp_path):
-    run = prepared(tmp_path, settings={"mini_batch": 4, "steps": 1}, trainer="trl:log_groups=true,processes=2")
-    launch = Trl(log_groups=True, processes=2).launch(run)
-    environment = {**launch.environment, "OMP_NUM_THREADS": "1", "HARNESS_RL_RUN": str(run.folder)}
-    status = run_child(launch.command, environment, run.folder / "log.txt")
-    assert status == 0, (run.folder / "log.txt").read_text()[-3000:]
-    assert logged_groups(run, 1)[0].problems == logged_groups(unbroken, 1)[0].problems
-    before, first = metrics(run)
-    for name in ("reward", "bonus", "all_wrong"):
-        assert first[name] == pytest.approx(metrics(unbroken)[1][name], rel=1e-4)
-    assert before == metrics(unbroken)[0]
-
-
 def test_too_few_problems_with_short_prompts_are_one_line(tmp_path):
     line = refusal_of(made, prepared(tmp_path, settings={"max_prompt": 46}))
     assert line == "trl: a batch of 4 prompts, but only 0 problems with prompts of at most 46 tokens"
@@ -184,7 +159,7 @@ def test_too_few_problems_with_short_prompts_are_one_line(tmp_path):
 
 def test_advantages_are_verls_and_trls_own_are_still_otherwise(trainer):
     """If the second half fails, TRL has changed: see whether the override is still needed, and still right."""
-    from harness_plugins.rl.trl_grpo import group_advantages
+    from harness_plugins.rl.trl_child import group_advantages
 
     spread = 1 + 1e-6 * torch.arange(4, dtype=torch.float64)  # a bonus on correct responses, not lost to rounding
     expected = (spread - spread.mean()) / (spread.std() + 1e-6)
@@ -253,7 +228,7 @@ def test_hidden_states_are_those_of_a_plain_forward_pass_and_of_the_engine(train
     monkeypatch.setattr(trainer, "reference", trainer.reference if whose == "ref" else None)
     prompts = [str(place) for place in (7, 2) for _ in range(ROLLOUTS)]
     rollouts = trainer._roll_out(prompts, trainer)
-    hidden, logprobs = trainer._hidden(), trainer.step_responses.logprobs()
+    hidden, logprobs = trainer._hidden(), trainer._logprobs()
     plain = AutoModelForCausalLM.from_pretrained(tiny24(MODEL), dtype=torch.float32).eval()
     for row, (prompt, response) in enumerate(zip(rollouts["prompt_ids"], rollouts["completion_ids"], strict=True)):
         with torch.no_grad():
@@ -262,7 +237,7 @@ def test_hidden_states_are_those_of_a_plain_forward_pass_and_of_the_engine(train
         assert torch.allclose(hidden[row], expected, rtol=1e-3, atol=1e-4)
         each = output.logits[0, len(prompt) - 1 : -1].log_softmax(-1).gather(1, torch.tensor(response)[:, None])
         assert float(logprobs[row]) == pytest.approx(float(each.mean()), abs=1e-4)
-    first = trainer.step_responses.responses[0]
+    first = trainer.pools[0]
     encoded = Transformers(model=MODEL).encode(trainer.train_chats[7][1], first, ("mean",))["mean"]
     assert np.allclose(hidden[:ROLLOUTS].numpy(), encoded, rtol=1e-4, atol=1e-5)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora.verl_configurations import LAYOUTS, LINES, MICRO, STRAY
+from corpora.verl_configurations import LAYOUTS, LINES, MICRO
 from safetensors.torch import load_file
 from support.environments import environment_python
 from support.json_lines import read_json_lines, write_json_lines
@@ -29,11 +29,9 @@ from harness.records import SampleRequest
 from harness.system.children import run_child
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.location import embedded as folder
-from harness_plugins.rl.run_files import read_metrics, read_problems, write_run
-from harness_plugins.rl.shaping import Shaping
-from harness_plugins.rl.training import Settings, TrainingRun
-from harness_plugins.rl.verl_environment import VARIABLE
-from harness_plugins.rl.verl_trainer import Verl
+from harness_plugins.rl.rewards import Shaping
+from harness_plugins.rl.training import Settings, TrainingRun, read_metrics, read_problems, write_run
+from harness_plugins.rl.verl_trainer import VARIABLE, Verl
 
 MODEL = "tiny24-weak"
 COUNTS = {"batch": 4, "mini_batch": 2, "micro_batch": 4, "rollouts": 4, "steps": 4, "save_every": 2, "dev_samples": 2}
@@ -72,16 +70,9 @@ def train(run: TrainingRun, python: Path, hidden: str, watch=lambda: None) -> in
 # The configuration under verl's own schema
 
 
-def test_a_gpu_run_of_the_paper_composes_and_an_unknown_override_is_one_line_before_ray_starts(python, tmp_path):
-    def launched(*more: str, **changed: object) -> subprocess.CompletedProcess:
-        launch = Verl(python=str(python)).launch(made(tmp_path, **changed))
-        return run_to_end([*launch.command, *more], env={**os.environ, **launch.environment}, timeout=HANGS_S)
-
-    done = launched("--compose", cpu=False, settings=AIME, overrides=("trainer.nnodes=1",))
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "train_batch_size: 512" in done.stdout
-    assert "trainer_mode: harness" in done.stdout
-    wrong = launched(overrides=("trainer.no_such_key=1",))
+def test_an_unknown_override_is_one_line_before_ray_starts(python, tmp_path):
+    launch = Verl(python=str(python)).launch(made(tmp_path, overrides=("trainer.no_such_key=1",)))
+    wrong = run_to_end(launch.command, env={**os.environ, **launch.environment}, timeout=HANGS_S)
     assert wrong.returncode == 2
     assert "no_such_key" in wrong.stderr.strip().splitlines()[-1]
     assert "Traceback" not in wrong.stderr
@@ -93,8 +84,10 @@ def inside(python, tmp_path_factory) -> dict:
     """What one process of verl's environment answers, see inside_verl.py."""
     run = made(tmp_path_factory.mktemp("inside"))
     launched = Verl(python=str(python)).launch(run).environment
-    questions = {"environment": dict(launched) | {"MASTER_PORT": str(free_port())}, "keys": [STRAY]}
-    questions |= {"overrides": [text for text in LINES if "=" in text], "layouts": list(LAYOUTS.values())}
+    papers = made(tmp_path_factory.mktemp("papers"), cpu=False, settings=AIME)  # a run of the paper, on GPUs
+    Verl(python=str(python)).launch(papers)
+    questions = {"environment": dict(launched) | {"MASTER_PORT": str(free_port())}, "papers": str(papers.folder)}
+    questions |= {"overrides": list(LINES), "layouts": list(LAYOUTS.values())}
     done = run_to_end([python, SUPPORT / "inside_verl.py", run.folder], input=json.dumps(questions), timeout=HANGS_S)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -108,7 +101,8 @@ def test_hidden_means_are_those_of_a_direct_forward_and_padding_is_no_part_of_a_
     assert {bonus: answers for bonus, answers in inside["padding"].items() if not all(answers.values())} == {}
 
 
-def test_configurations_in_which_states_would_be_wrong_and_keys_unknown_to_verl_are_refused(inside):
+def test_a_run_of_the_paper_composes_and_configurations_in_which_states_would_be_wrong_are_refused(inside):
+    assert inside["papers"] == [512, "harness", 8]
     assert {text: reason for text, reason in LINES.items() if reason not in inside["lines"][text]} == {}
 
 
@@ -147,11 +141,7 @@ class Resumed:
 
 @pytest.fixture(scope="module")
 def resumed(python, tmp_path_factory) -> Resumed:
-    """Four steps with RepExp's bonus and its memory, which goes on as if it had died right after a checkpoint.
-
-    Its second life takes the states from an encoder beside plain workers. As that is the initial model, as the
-    reference is, they are the same states.
-    """
+    """Four steps with RepExp's bonus and its memory, which goes on as if it had died right after a checkpoint."""
     run = made(tmp_path_factory.mktemp("resumed") / "run")
     held = hold(run, 4)
 
@@ -164,8 +154,7 @@ def resumed(python, tmp_path_factory) -> Resumed:
     result = Resumed(run, read_json_lines(run.metrics), [each.step for each in Verl().saved(run)], processes_of(run))
     write_json_lines(run.metrics, result.first_life[:2])  # not yet validated
     held.unlink()
-    again = replace(run, trainer="verl:hidden=encoder")
-    assert train(again, python, "encoder") == 0, (run.folder / "log.txt").read_text()[-3000:]
+    assert train(run, python, "ref") == 0, (run.folder / "log.txt").read_text()[-3000:]
     return result
 
 
@@ -184,7 +173,7 @@ def test_a_killed_run_leaves_no_process_and_goes_on_as_if_it_had_not_been_killed
     for step, name in ((2, "reward"), (2, "bonus"), (2, "dev_pass_at_1"), (3, "reward"), (3, "entropy")):
         assert again[step][name] == before[step][name]
     assert again[3]["response_tokens"] == before[3]["response_tokens"]
-    for name in ("bonus", "actor/grad_norm"):  # from the encoder's states
+    for name in ("bonus", "actor/grad_norm"):
         assert again[3][name] == pytest.approx(before[3][name], rel=1e-3)
 
 

@@ -9,7 +9,7 @@ from support.paths import SUPPORT, TOY
 from support.pool_breakers import BREAKERS
 from support.training_runs import COUNTING, counted_run
 
-from harness_plugins.rl.run_files import read_run
+from harness_plugins.rl.training import read_run
 
 PROGRAM = "from pathlib import Path\nPath({mark!r}).write_text('it ran')\n"
 

@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness import HarnessError, hookimpl
-from harness_plugins.rl.run_files import read_metrics, read_run
-from harness_plugins.rl.training import Checkpoint, Launch
+from harness_plugins.rl.training import Checkpoint, Launch, read_metrics, read_run
 
 MODELS = {2: "tiny24-weak", 4: "tiny24-medium", 6: "tiny24"}  # what it "learns" by these steps
 

@@ -2,8 +2,9 @@
 
     python inside_verl.py FOLDER < QUESTIONS
 
-FOLDER is a run's, launched but not started. QUESTIONS is a JSON object: "environment" (of the launch), "overrides" and
-"keys" of configurations to compose, "layouts" of `verl_hidden_states`. The last line is a JSON object with the answers.
+FOLDER is a run's, launched but not started. QUESTIONS is a JSON object: "environment" (of the launch), "overrides" of
+configurations to compose, "layouts" of `verl_hidden_states`, "papers": the folder of a run with the paper's settings.
+The last line is a JSON object with the answers.
 """
 
 from __future__ import annotations
@@ -40,19 +41,16 @@ def line_of(compose: Callable[[], Any]) -> str:
     return "taken"
 
 
-def composed(overrides: list[str], keys: list[list[str]]) -> dict[str, str]:
-    """The line about each override alone, and about `verl.yaml` with each key replaced by another."""
-    from harness_plugins.rl.run_files import read_run
-    from harness_plugins.rl.verl_child.composing import compose
+def composed(overrides: list[str], papers: str) -> dict[str, Any]:
+    """The line about each override alone, and what the paper's settings become."""
+    from harness_plugins.rl.training import read_run
+    from harness_plugins.rl.verl_child.__main__ import compose
 
-    run, file = read_run(FOLDER), FOLDER / "verl.yaml"
+    run = read_run(FOLDER)
     lines = {text: line_of(lambda text=text: compose(replace(run, overrides=(text,)))) for text in overrides}
-    text = file.read_text()
-    for key, other in keys:
-        file.write_text(text.replace(key, other))
-        lines[other] = line_of(lambda: compose(run))
-    file.write_text(text)
-    return lines
+    config = compose(read_run(Path(papers)))
+    values = [config.data.train_batch_size, config.trainer.v1.trainer_mode, config.trainer.n_gpus_per_node]
+    return {"lines": lines, "papers": values}
 
 
 def shaped_with_padding(bonus: str) -> dict[str, bool]:
@@ -61,9 +59,8 @@ def shaped_with_padding(bonus: str) -> dict[str, bool]:
     from omegaconf import OmegaConf
     from transfer_queue import KVBatchMeta
 
-    from harness_plugins.rl.run_files import read_run
-    from harness_plugins.rl.shaping import Shaping
-    from harness_plugins.rl.training import Rollouts
+    from harness_plugins.rl.rewards import Shaping
+    from harness_plugins.rl.training import Rollouts, read_run
     from harness_plugins.rl.verl_child.trainer import HIDDEN, ShapingTrainer
 
     trainer = ShapingTrainer.__new__(ShapingTrainer)
@@ -98,7 +95,7 @@ def main() -> None:
     from harness_plugins.rl.verl_child import plugin
 
     plugin.activate()
-    answers["lines"] = composed(questions["overrides"], questions["keys"])
+    answers |= composed(questions["overrides"], questions["papers"])
     answers["padding"] = {bonus: shaped_with_padding(bonus) for bonus in ("repexp:beta=1", "unlikely")}
     import verl_hidden_states
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from harness import hookimpl
-from harness_plugins.rl.repexp_bonus import RepExpBonus
+from harness_plugins.rl.rewards import RepExpBonus
 
 HOLD = "hold-"  # with a step's number, a file in that folder: the step does not come to its end while it is there
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness_plugins.rl import training_run
-from harness_plugins.rl.requests import TrainRequest
-from harness_plugins.rl.run_files import write_problems, write_run
-from harness_plugins.rl.training import TrainingRun
+from harness_plugins.rl.commands import TrainRequest
+from harness_plugins.rl.training import TrainingRun, write_problems, write_run
 from harness_tasks.game24 import Game24
 from support import counting_trainer
 from support.paths import SUPPORT

@@ -2,10 +2,10 @@
 
     python verl_hidden_states.py FOLDER < LAYOUTS
 
-FOLDER is a run's, launched but not started. LAYOUTS is JSON: lists of a role ("ref", "actor" or "encoder") and
-overrides. The workers are verl's with our hook, without Ray. Prints a JSON object a layout: the smallest cosine, the
-largest difference, and the number of rows. With WORLD_SIZE of 2 in the environment two of these make one worker group,
-and each checks its own rows. `inside_verl` imports it.
+FOLDER is a run's, launched but not started. LAYOUTS is JSON: lists of a role ("ref" or "actor") and overrides. The
+workers are verl's with our hook, without Ray. Prints a JSON object a layout: the smallest cosine, the largest
+difference, and the number of rows. With WORLD_SIZE of 2 in the environment two of these make one worker group, and each
+checks its own rows. `inside_verl` imports it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from transformers import AutoModelForCausalLM
 from verl.utils import tensordict_utils as tu
 
 from harness_plugins.models.location import locate
-from harness_plugins.rl.run_files import read_run
-from harness_plugins.rl.verl_child.composing import compose
-from harness_plugins.rl.verl_child.encoder import Encoder
-from harness_plugins.rl.verl_child.worker import HIDDEN, PolicyStates, RefStates
+from harness_plugins.rl.training import read_run
+from harness_plugins.rl.verl_child.__main__ import compose
+from harness_plugins.rl.verl_child.states import HIDDEN, PolicyStates, RefStates
 
 LENGTHS = [(5, 7), (9, 1), (3, 20), (12, 4), (2, 2), (8, 11), (4, 3), (6, 16)]  # prompt, response
 
@@ -73,12 +72,6 @@ def by_worker(folder: Path, role: str, overrides: list[str], ids: list[torch.Ten
     return torch.stack(list(inner.infer_batch(as_batch(ids))[HIDDEN].unbind()))
 
 
-def by_encoder(model: str, ids: list[torch.Tensor]) -> torch.Tensor:
-    """What one of the encoder's actors gives, called here."""
-    cut = [(row[:p].tolist(), row[p:].tolist()) for row, (p, _) in zip(ids, LENGTHS, strict=True)]
-    return Encoder(model, model).means([prompt for prompt, _ in cut], [response for _, response in cut])
-
-
 def expected(model: str, ids: list[torch.Tensor]) -> torch.Tensor:
     plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
     with torch.no_grad():
@@ -91,7 +84,7 @@ def measured(folder: Path, layouts: list[list[str]]) -> Iterator[dict[str, float
     ids, model = rows(), str(locate(read_run(folder).model).folder)
     wanted = expected(model, ids)
     for role, *overrides in layouts:
-        means = by_encoder(model, ids) if role == "encoder" else by_worker(folder, role, overrides, ids)
+        means = by_worker(folder, role, overrides, ids)
         cosine = torch.cosine_similarity(means, wanted).min()
         yield {"cosine": float(cosine), "apart": float((means - wanted).abs().max()), "rows": len(means)}
 

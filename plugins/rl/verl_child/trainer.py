@@ -21,14 +21,12 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
 
-from ..shaping import MetricsLog, Shaping
-from ..training import Rollouts
+from ..rewards import Shaping
+from ..training import MetricsLog, Rollouts
 from ..verl_config import TRAINER_MODE
-from .encoder import Encoders
-from .resuming import mark_complete
-from .reward import ERRORS
-from .run_options import current_run, options
-from .worker import HIDDEN, PlainWorker, PolicyStates, RefStates
+from ..verl_trainer import MARK, STEP
+from .plugin import ERRORS, current_run
+from .states import HIDDEN, PlainWorker, PolicyStates, RefStates
 
 POLL_S = 0.1  # on CPUs, where a step takes seconds; verl itself looks for finished rollouts every two seconds
 STEP_METRICS = "figures.json"  # in a checkpoint's folder: metrics of its step, which are logged after validation
@@ -47,7 +45,7 @@ class ShapingTrainer(PPOTrainerSync):
             self.replay_buffer.poll_interval = POLL_S
         self.run = current_run()
         self.shaping = Shaping(self.run)
-        self.hidden = options(self.run).hidden if self.shaping.needs("hidden") else None
+        self.hidden = self.run.part("trainer").hidden if self.shaping.needs("hidden") else None
         self.step_metrics: dict[str, float] = {}  # of the current step, by the names of `training.METRICS`
         self.training = False
 
@@ -59,15 +57,11 @@ class ShapingTrainer(PPOTrainerSync):
                 self.role_worker_mapping[role] = ray.remote(worker)
 
     def on_init_end(self) -> None:
-        """After the weights are loaded, load what else a checkpoint holds, and start log and encoders."""
+        """After the weights are loaded, load what else a checkpoint holds, and start the log."""
         if self.global_steps:
             self.shaping.load(self._step_folder())
             self.step_metrics = json.loads((self._step_folder() / STEP_METRICS).read_text(encoding="utf-8"))
         self.log = MetricsLog(self.run.metrics, self.global_steps)
-        if self.hidden == "encoder":
-            path = self.config.actor_rollout_ref.model.path
-            pool = self.resource_pool_manager.get_resource_pool(next(iter(self.mapping)))
-            self.encoders = Encoders(options(self.run).encoder or path, path, pool)
         super().on_init_end()
 
     def on_train_begin(self) -> None:
@@ -78,13 +72,11 @@ class ShapingTrainer(PPOTrainerSync):
     def _balance_batch(self, batch: KVBatchMeta, *args: Any, **kwargs: Any) -> KVBatchMeta:
         """Put the rows in an order that follows from the seed; they arrive in the order in which they are finished."""
         rows = self._columns(batch, "extra_info", "responses")
-        problem_keys = [self._sort_key(info["problem"]) for info in rows["extra_info"]]
+        places = [(self.run.seed, self.global_steps, info["problem"]) for info in rows["extra_info"]]
+        problem_keys = [hashlib.sha256(repr(place).encode()).digest() for place in places]
         texts = [ids.numpy().tobytes() for ids in rows["responses"].unbind()]
         batch.reorder(sorted(range(len(batch)), key=lambda row: (problem_keys[row], texts[row])))
         return super()._balance_batch(batch, *args, **kwargs)
-
-    def _sort_key(self, problem: str) -> bytes:
-        return hashlib.sha256(repr((self.run.seed, self.global_steps, problem)).encode()).digest()
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Compute advantages of the shaped rewards; then restore the verifier's rewards for verl's own metrics."""
@@ -100,9 +92,11 @@ class ShapingTrainer(PPOTrainerSync):
         rollouts = self._rollouts(batch, rows, scores)
         shaped = self.shaping.shape(rollouts, self.global_steps)
         self.step_metrics = dict(shaped.metrics)
-        target = shaped.rewards
+        target = shaped.rewards.clone()
         if self.config.algorithm.adv_estimator == "grpo":
-            target = _less_group_means(target, rollouts)
+            # GRPO's advantages stay the same, and verl's float32 keeps differences of 1e-8.
+            for group in rollouts.groups().values():
+                target[group] -= shaped.rewards[group].mean()
         changed = [score.clone() for score in scores]
         for row, reward in zip(rows, target.tolist(), strict=True):
             changed[row].zero_()
@@ -110,24 +104,17 @@ class ShapingTrainer(PPOTrainerSync):
         return changed
 
     def _rollouts(self, batch: KVBatchMeta, rows: list[int], scores: list[torch.Tensor]) -> Rollouts:
-        columns = self._columns(batch, "extra_info", "old_log_probs", "response_mask")
+        names = ("extra_info", "old_log_probs", "response_mask", *([HIDDEN] if self.hidden else []))
+        columns = self._columns(batch, *names)
         infos = list(columns["extra_info"])
         masks, logprobs = list(columns["response_mask"].unbind()), list(columns["old_log_probs"].unbind())
+        states = list(columns[HIDDEN].unbind()) if self.hidden else []
         return Rollouts(
             problems=[infos[row]["problem"] for row in rows],
             rewards=torch.tensor([float(scores[row].sum()) for row in rows], dtype=torch.float64),
-            hidden=self._hidden(batch, rows) if self.hidden else None,
+            hidden=torch.stack([states[row] for row in rows]).double() if self.hidden else None,
             logprobs=torch.stack([_masked_mean(logprobs[row], masks[row]) for row in rows]),
         )
-
-    def _hidden(self, batch: KVBatchMeta, rows: list[int]) -> torch.Tensor:
-        """Return the hidden states of some rows of the batch, (rows, d) float64."""
-        if self.hidden != "encoder":
-            states = list(self._columns(batch, HIDDEN)[HIDDEN].unbind())
-            return torch.stack([states[row] for row in rows]).double()
-        columns = self._columns(batch, "prompts", "responses")
-        tokens = {name: [ids.tolist() for ids in columns[name].unbind()] for name in ("prompts", "responses")}
-        return self.encoders.means(*([each[row] for row in rows] for each in tokens.values())).double()
 
     def _columns(self, batch: KVBatchMeta, *names: str) -> TensorDict:
         return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names))
@@ -152,7 +139,8 @@ class ShapingTrainer(PPOTrainerSync):
         self.step_metrics["entropy"] = float(metrics["actor/entropy"])
         self.step_metrics["response_tokens"] = float(metrics["response_length/mean"])
         self.step_metrics["step_s"] = timing_raw["step"]
-        self.step_metrics["grading_errors"] = _lines(self.run.folder / ERRORS)
+        errors = self.run.folder / ERRORS
+        self.step_metrics["grading_errors"] = errors.read_bytes().count(b"\n") if errors.exists() else 0
         self.log.append(global_steps, self.step_metrics | _numbers(metrics))
         self.step_metrics = {}
 
@@ -163,18 +151,10 @@ class ShapingTrainer(PPOTrainerSync):
         self.shaping.save(folder)
         (folder / STEP_METRICS).write_text(json.dumps(self.step_metrics), encoding="utf-8")
         super()._save_checkpoint()
-        mark_complete(folder)
+        (folder / MARK).touch()
 
     def _step_folder(self) -> Path:
-        return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-
-
-def _less_group_means(rewards: torch.Tensor, rollouts: Rollouts) -> torch.Tensor:
-    """Subtract each group's mean: GRPO's advantages stay the same, and verl's float32 keeps differences of 1e-8."""
-    centred = rewards.clone()
-    for rows in rollouts.groups().values():
-        centred[rows] -= rewards[rows].mean()
-    return centred
+        return Path(self.config.trainer.default_local_dir) / f"{STEP}{self.global_steps}"
 
 
 def _masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -188,12 +168,6 @@ def _is_mean_reward(name: str) -> bool:
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in metrics.items() if np.ndim(value) == 0 and _is_number(value)}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number, torch.Tensor)) and not isinstance(value, bool)
-
-
-def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+    kinds = (int, float, np.number, torch.Tensor)
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, kinds) and np.ndim(value) == 0}
+    return {name: float(value) for name, value in numbers.items() if not isinstance(value, bool)}

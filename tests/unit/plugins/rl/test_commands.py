@@ -9,7 +9,7 @@ from corpora import rl_refusals
 from support.refusals import error_line
 from support.training_runs import COUNTING, counted_run
 
-from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
+from harness_plugins.rl.training import read_metrics, read_problems, read_run
 
 TRAIN = ("rl", "train", "--task", "game24", "--model", "tiny24-weak", "--plugin", COUNTING, "--trainer", "counting")
 SMALL = ("--set", "batch=4", "--set", "mini_batch=4", "--limit", "8", "--set", "steps=6")

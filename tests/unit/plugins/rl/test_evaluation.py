@@ -1,10 +1,10 @@
-"""pass@k of trained models: what is sampled, what the file holds, what is computed from it and shown (tables.py)."""
+"""pass@k of trained models: what is sampled, what the file holds, what is computed from it and shown (figures.py)."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.counting_trainer import Counting
+from scipy import stats
 from support.refusals import refusal_of
 from support.stores import files_of
 from support.training_runs import COUNTING, counted_run
@@ -17,10 +17,9 @@ from harness.scoring import curves
 from harness.scoring.metrics import random_pass_at_k
 from harness.system.progress import Progress
 from harness_plugins.rl import evaluation as rl_eval
-from harness_plugins.rl import tables
-from harness_plugins.rl.evaluation_file import read
-from harness_plugins.rl.requests import EvalRequest
-from harness_plugins.rl.run_files import read_run
+from harness_plugins.rl import figures
+from harness_plugins.rl.commands import EvalRequest
+from harness_plugins.rl.training import read_run
 
 STRICT24 = """
 from harness import correct, hookimpl, wrong
@@ -67,8 +66,8 @@ def test_an_evaluation_holds_the_counts_of_every_policy_by_both_graders(evaluate
 def test_a_step_by_request_has_its_own_dev_pass_at_1(evaluated):
     request, _ = evaluated
     run = read_run(request.folders[0])
-    chosen = rl_eval._chosen(replace(request, step=2), run, Counting(), Progress(quiet=True))
-    assert (chosen.checkpoint.step, chosen.dev) == (2, 0.2)
+    about, folder = rl_eval._chosen(replace(request, step=2), run, Progress(quiet=True))
+    assert (about["step"], about["dev_pass_at_1"], folder) == (2, 0.2, str(run.checkpoints / "step-2"))
 
 
 def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):
@@ -89,7 +88,7 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     done = harness("rl", "eval", *request.folders, *options, "--store", request.store)
     assert done.code == 0, done.err
     assert done.err.count("pool: reused for 4 of 4 problems") == 3
-    assert read(request.store / "rl") == evaluation
+    assert rl_eval.read(request.store / "rl") == evaluation
     assert done.out.index("graded strictly") < done.out.index("graded leniently")
     assert "pass@8" in done.out
 
@@ -144,8 +143,7 @@ def test_the_strict_grader_comes_first_and_what_solves_nothing_is_compared_with_
         *(("strict", "base", 0.25), ("strict", "none", 0.5), ("strict", "repexp", 0)),
         *(("lenient", "base", 0.75), ("lenient", "none", 1.0), ("lenient", "repexp", 0)),
     ]
-    assert rl_eval.curves(about | {"policies": policies})[1].mean[0] == 0.5
-    tables.evaluated(rows[:3], as_json=False)
+    figures.print_table(rows[:3])
     printed = capsys.readouterr().out
     assert "no response was correct: repexp; nothing is compared with what solves no problem\n" in printed
     assert "samples for another's pass@4: none needs 3.0 [-] times fewer than base\n" in printed
@@ -164,14 +162,14 @@ def test_how_many_times_fewer_samples_a_method_needs_has_an_interval_over_proble
     none, repexp = rl_eval.rows(about | {"policies": policies})
     factor = repexp["fewer_samples"]["none"]
     height = np.mean([c > 0 for c in counts["none"]])
-    passed = np.mean([rl_eval.pass_at_k(n, c) for c in counts["repexp"]], axis=0)
+    passed = rl_eval.curves(about | {"policies": policies})[1].mean
     assert factor["pass_at_k"] == pytest.approx(height)
     assert factor["calls"] == pytest.approx(np.interp(height, passed, range(1, n + 1)))
     assert repexp["fewer_samples_than"]["none"] == factor["times"] == pytest.approx(n / factor["calls"])
     low, high = factor["times_ci"]
     assert 1 < low < factor["times"] < high < n
     assert none["fewer_samples"]["repexp"]["no_interval"] == curves.NEVER
-    tables.evaluated([none, repexp], as_json=False)
+    figures.print_table([none, repexp])
     assert (
         f"repexp needs {factor['times']:.1f} [{low:.1f}, {high:.1f}] times fewer than none" in capsys.readouterr().out
     )
@@ -180,10 +178,69 @@ def test_how_many_times_fewer_samples_a_method_needs_has_an_interval_over_proble
 def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
     file = tmp_path / "rl-eval.json"
     for text, message in (
-        ('{"kind": "something"}', f"rl eval: {file} is no evaluation of schema 1"),
-        ('{"kind": "diversity-harness rl eval", "schema": 2}', f"rl eval: {file} is no evaluation of schema 1"),
+        ('{"kind": "something"}', f"rl eval: {file}: 'kind': Input should be 'diversity-harness rl eval', got 'some"),
+        ('{"kind": "diversity-harness rl eval", "schema": 2}', f"rl eval: {file}: 'schema': Input should be 1, got 2"),
         ("{", f"rl eval: {file}: not JSON "),
     ):
         file.write_text(text)
-        assert refusal_of(read, tmp_path).startswith(message)
-    assert "is not there: `harness rl eval RUNS" in refusal_of(read, tmp_path / "nothing")
+        assert refusal_of(rl_eval.read, tmp_path).startswith(message)
+    assert "is not there: `harness rl eval RUNS" in refusal_of(rl_eval.read, tmp_path / "nothing")
+
+
+# 95 % intervals over problems and seeds
+
+TWO_SEEDS = np.array([[0.2, 0.6], [0.4, 0.8]])[:, :, None]  # (seeds, problems, columns)
+
+
+def test_an_interval_adds_the_variances_over_problems_and_over_seeds():
+    # Means of problems 0.3 and 0.7, variance 0.08; of seeds 0.4 and 0.6, variance 0.02.
+    half = stats.t.ppf(0.975, 1 / (0.8**2 + 0.2**2)) * (0.08 / 2 + 0.02 / 2) ** 0.5
+    assert rl_eval.intervals(TWO_SEEDS) == [pytest.approx([0.5 - half, 0.5 + half], rel=1e-5)]
+
+
+def test_one_policy_has_students_interval_over_problems_and_two_are_paired_by_problem():
+    own, other = np.array([0.9, 0.5, 0.1]), np.array([0.8, 0.2, 0.0])
+    for values, given in ((own, (own[None, :, None],)), (own - other, (own[None, :, None], other[None, :, None]))):
+        expected = stats.ttest_1samp(values, 0).confidence_interval()
+        assert rl_eval.intervals(*given) == [pytest.approx(list(expected), rel=1e-5)]
+    # The difference from one policy keeps the variance over the other's seeds.
+    half = stats.t.ppf(0.975, 1 / (0.8**2 + 0.2**2)) * (0.08 / 2 + 0.02 / 2) ** 0.5
+    assert rl_eval.intervals(TWO_SEEDS, np.full((1, 2, 1), 0.5)) == [pytest.approx([-half, half], rel=1e-5)]
+
+
+def test_what_does_not_vary_or_is_one_problem_has_no_interval():
+    assert rl_eval.intervals(np.ones((3, 4, 2))) == [None, None]
+    assert rl_eval.intervals(np.array([[[0.5]], [[0.7]]])) == [None]
+
+
+@pytest.mark.parametrize("seeds_matter", [0.0, 0.02, 0.1])
+def test_intervals_of_differences_cover_as_often_as_they_say_or_more(seeds_matter):
+    rng, repeats, problems = np.random.default_rng(5), 2000, 90
+
+    def method(seeds: int) -> np.ndarray:
+        trainings = rng.normal(0, seeds_matter, (seeds, 1, repeats))
+        return easiness + trainings + rng.normal(0, 0.1, (seeds, problems, repeats))
+
+    easiness = rng.normal(0.5, 0.3, (1, problems, repeats))
+    covered = np.mean([low <= 0 <= high for low, high in rl_eval.intervals(method(3), method(3))])
+    assert 0.94 < covered < 0.995
+
+
+def test_rows_hold_levels_and_gains_with_their_intervals_and_tables_half_of_them(capsys):
+    counts = {"base": [[2, 1, 0]], "none": [[4, 0, 2], [4, 4, 1]]}
+    policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
+    about = {"task": "t", "split": "test", "reward": "verifier", "n": 4, "problems": ["a", "b", "c"]}
+    base, none = rows = rl_eval.rows(about | {"policies": policies})
+    at_1 = {bonus: np.array(each)[:, :, None] / 4 for bonus, each in counts.items()}
+    assert none["pass_at_k_ci"]["1"] == rl_eval.intervals(at_1["none"])[0]
+    assert base["gain_over"]["none"]["1"] == pytest.approx(0.25 - 0.625)
+    assert base["gain_over_ci"]["none"]["1"] == rl_eval.intervals(at_1["base"], at_1["none"])[0]
+    assert none["gain_over_ci"]["base"]["4"] == pytest.approx([-end for end in base["gain_over_ci"]["none"]["4"]][::-1])
+    figures.print_table(rows)
+    out = capsys.readouterr().out
+    half = {row["bonus"]: 50 * np.ptp(row["pass_at_k_ci"]["1"]) for row in rows}
+    assert f"25.0±{half['base']:.1f}" in out
+    levels, gains = out.split("minus GRPO")
+    assert f"62.5±{half['none']:.1f}" in levels
+    assert f"-37.5±{50 * np.ptp(base['gain_over_ci']['none']['1']):.1f}" in gains
+    assert "62.5" not in gains

@@ -10,7 +10,7 @@ from support.refusals import refusal_of
 from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
 from harness_plugins.rl import evaluation as rl_eval
-from harness_plugins.rl import evaluation_file, figures
+from harness_plugins.rl import figures
 
 COUNTS = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
 LIKELIHOODS = {"base": [-1.0, -0.5, -2.0, None], "none": [-0.25, -0.5, -0.5, -1.0], "repexp:dim=4": [-3.0] * 4}
@@ -23,8 +23,8 @@ def folder(tmp_path):
         {"bonus": bonus, "c": c, "likelihoods": LIKELIHOODS[bonus]} for bonus, each in COUNTS.items() for c in each
     ]
     about = {
-        "kind": evaluation_file.KIND,
-        "schema": evaluation_file.SCHEMA,
+        "kind": rl_eval.KIND,
+        "schema": rl_eval.SCHEMA,
         "task": "game24",
         "split": "test",
         "model": "m",
@@ -39,7 +39,7 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folde
     rows = frame.table(request)
     assert [row["k"] for row in rows] == [1, 2, 4, 8, 16] * 3
     reached = {row["bonus"]: row["reached_at"] for row in rows if row["k"] == 16}
-    repexp = rl_eval.pass_at_k(16, [16, 4, 2, 0])
+    repexp = rl_eval.curves(rl_eval.read(folder))[2].mean
     assert reached["repexp:dim=4"] is None
     for bonus, height in (("none", 0.5), ("base", 0.25)):
         assert reached[bonus] == close(max(1, np.interp(height, repexp, range(1, 17))))

@@ -1,18 +1,52 @@
-"""From a request to a run, and a run followed to its end, with a third party's trainer in place of a heavy one."""
+"""From a request to a run's folder, and a run followed to its end, with a third party's trainer for a heavy one."""
 
+import fcntl
 import io
-import json
+import os
+import platform
 from dataclasses import replace
 
 import pytest
+from corpora import rl_refusals
 from support.json_lines import write_json_lines
+from support.processes import run_to_end
 from support.refusals import refusal_of
-from support.training_runs import counted_run, counting_request
+from support.training_runs import counted_run, counting_request, game24_run
 
 from harness.system.progress import Progress, Stage
 from harness_plugins.rl import training_run as rl
-from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
-from harness_plugins.rl.training import Settings
+from harness_plugins.rl.commands import TrainRequest
+from harness_plugins.rl.training import MetricsLog, Settings, read_metrics, read_problems, read_run
+from harness_tasks.dapo import DapoAime
+from harness_tasks.game24 import Game24
+
+# From a request to a run
+
+
+def test_settings_that_cannot_be_are_refused():
+    for wrong, line in rl_refusals.SETTINGS:
+        assert refusal_of(Settings, **wrong) == line
+    Settings(batch=1, mini_batch=1, rollouts=2, steps=1)
+
+
+def test_settings_are_the_users_else_the_tasks_else_the_papers():
+    assert rl.settings(TrainRequest(task="x"), {}) == Settings()
+    assert rl.settings(TrainRequest(task="x", preset="exploring"), {}) == Settings()
+    of_task = DapoAime.rl["settings"]
+    own = rl.settings(TrainRequest(task="x", settings={"rollouts": "4"}), of_task)
+    assert (own.rollouts, own.batch) == (4, of_task["batch"])
+
+
+def test_the_users_bonus_is_before_the_presets_and_that_before_the_tasks():
+    def bonus(text: str, preset: str = "paper") -> str:
+        return str(rl.bonus(TrainRequest(task="x", bonus=text, preset=preset), DapoAime.rl["bonus"]))
+
+    assert [bonus(text) for text in ("repexp:lam=1", "repexp:dim=16", "none")] == [
+        *("repexp:dim=128,lam=1", "repexp:dim=16", "none")
+    ]
+    assert bonus("repexp", "exploring") == "repexp:dim=4,spread=0.5"
+    assert bonus("repexp:spread=0.1,gate=mixed", "exploring") == "repexp:dim=4,spread=0.1,gate=mixed"
+    assert bonus("unlikely", "exploring") == "unlikely"
 
 
 def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given(shared_data, tmp_path):
@@ -53,19 +87,6 @@ def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never
     assert (single.run.reward, single.remarks[0]) == ("verifier", "reward: the verifier of game24, its only grader")
     line = refusal_of(rl.prepare, counting_request(tmp_path, reward="strict"), 0)
     assert line == "rl: task 'game24' has one grader, and no stricter one: leave --reward strict out"
-
-
-def test_a_run_that_recorded_no_reward_goes_on_only_where_there_is_but_one(tmp_path, sums):
-    requests = [counting_request(tmp_path, out=tmp_path / name, **more) for name, more in (("24", {}), ("8k", sums))]
-    for request in requests:
-        file = rl.prepare(request, 0).run.folder / "run.json"
-        recorded = json.loads(file.read_text())
-        del recorded["reward"]
-        file.write_text(json.dumps(recorded))
-        assert read_run(file.parent).reward == "unrecorded"
-    assert rl.prepare(requests[0], 0).run.reward == "verifier"
-    line = refusal_of(rl.prepare, requests[1], 0)
-    assert "holds a run with another reward ('unrecorded', now 'strict'): give another --out" in line
 
 
 def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tmp_path):
@@ -124,3 +145,83 @@ def test_the_time_left_is_the_median_step_or_a_count_and_the_best_checkpoint_the
     best = [{"step": step, "dev_pass_at_1": dev} for step, dev in ((2, 0.3), (4, 0.5), (6, 0.5))]
     write_json_lines(run.metrics, [{"step": 1}, *best])
     assert [rl.best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])] == [(4, 0.5), (6, 0.5), None]
+
+
+# The files of a run's folder, and its lock
+
+
+def test_a_run_and_its_problems_are_read_back_as_they_were_written(tmp_path):
+    fields = {"model": "tiny24", "bonus": "none", "trainer": "trl", "settings": Settings(steps=2), "overrides": ["a=1"]}
+    run = game24_run(tmp_path, 5, 3, **fields, plugin_files=(tmp_path / "plugin.py",))
+    again = read_run(tmp_path)
+    assert replace(again, plugin_files=tuple(again.plugin_files)) == run
+    task = Game24()
+    chats = [(problem, task.messages(problem)) for problem in task.problems("train")[:5]]
+    assert read_problems(run.problems["train"]) == chats
+
+
+def test_a_folder_without_a_run_is_one_line(tmp_path):
+    assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path} holds no run.json: it is not the folder of")
+    for text in ("{", "[]", "{}"):
+        (tmp_path / "run.json").write_text(text)
+        assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path / 'run.json'}: ")
+
+
+def test_a_half_line_of_a_killed_run_is_no_step(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert read_metrics(path) == []
+    path.write_text('{"step": 1, "reward": 0.5}\n{"step": 2, "rew')
+    assert read_metrics(path) == [{"step": 1, "reward": 0.5}]
+
+
+def test_a_resumed_log_drops_the_steps_that_are_made_again(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    for step in range(1, 5):
+        log.append(step, {"custom": 1.0, "reward": step / 3})
+    with path.open("a") as out:
+        out.write('{"step": 5, "rew')
+    MetricsLog(path, resumed_after=2).append(3, {"reward": 0.5})
+    assert path.read_text().splitlines() == [
+        '{"step": 1, "reward": 0.333333, "custom": 1.0}',
+        '{"step": 2, "reward": 0.666667, "custom": 1.0}',
+        '{"step": 3, "reward": 0.5}',
+    ]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def enter(folder) -> None:
+    with rl.locked(folder):
+        pass
+
+
+def test_a_folder_in_use_is_refused_with_the_process_that_has_it(tmp_path):
+    folder = tmp_path / "new"
+    with rl.locked(folder) as descriptor:
+        line = refusal_of(enter, folder)
+        assert os.fstat(descriptor).st_ino == (folder / "lock").stat().st_ino
+    assert line.startswith(f"rl train: {folder} is in use by process {os.getpid()} on {platform.node()}: wait for it")
+    enter(folder)
+
+
+def test_the_children_of_a_dead_process_are_waited_for(tmp_path, monkeypatch):
+    lock, waits = tmp_path / "lock", []
+    dead = run_to_end(["sh", "-c", "echo $$"]).stdout.strip()
+    lock.write_text(f"{dead} on {platform.node()}\n")
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+    monkeypatch.setattr(rl.time, "sleep", sleep)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        enter(tmp_path)
+        assert waits == [0.1] * 3
+        lock.write_text(f"{dead} on elsewhere\n")  # which may run
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert f"in use by process {dead} on elsewhere" in refusal_of(enter, tmp_path)
+        lock.write_text(f"{dead} on {platform.node()}\n")
+        monkeypatch.setattr(rl, "ENDING_S", 0.0)
+        assert f"in use by process {dead}" in refusal_of(enter, tmp_path)

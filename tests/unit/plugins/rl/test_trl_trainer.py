@@ -1,10 +1,9 @@
 """The trainer `trl` on the harness' side: what is checked, launched and found without TRL's import.
 
-Also the arguments that its settings become (trl_settings.py).
+Also the arguments that its settings become (trl_trainer.py).
 """
 
 import json
-import runpy
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
-from harness_plugins.rl import trl_settings, trl_trainer
+from harness_plugins.rl import trl_trainer
 from harness_plugins.rl.training import Settings, TrainingRun
 from harness_plugins.rl.trl_trainer import Trl
 
@@ -51,11 +50,8 @@ def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_
 def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert Trl().check(run) == []
-    line = refusal_of(Trl(processes=3).check, replace(run, cpu=False))
-    assert line == "trl: 0 GPUs for 3 processes found; train on the CPU with --cpu"
     for changes, message in (
         ({"cpu": False}, "trl: no GPU found; train on the CPU with --cpu"),
-        ({"settings": replace(SETTINGS, batch=21)}, "trl: a batch of 21 prompts, but only 20 problems to train on"),
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
         ({"overrides": ("max_steps=3",)}, "trl: unknown option 'max_steps'"),
@@ -64,22 +60,19 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monke
 
 
 def test_a_model_that_does_not_fit_is_one_line_and_a_tight_fit_a_remark(run, with_trl, monkeypatch):
-    monkeypatch.setattr(trl_trainer, "_main_memory", lambda: (1, 942_976 * 21))
+    monkeypatch.setattr(trl_trainer.psutil, "virtual_memory", lambda: (942_976 * 21, 1))
     need = "the weights, their gradients, the optimiser and the reference need 0.0 GiB, activations aside"
     assert Trl().check(run) == [f"trl: {need}; 0.0 GiB of this machine are free"]
-    monkeypatch.setattr(trl_trainer, "_main_memory", lambda: (1, 942_976 * 19))
+    monkeypatch.setattr(trl_trainer.psutil, "virtual_memory", lambda: (942_976 * 19, 1))
     assert refusal_of(Trl().check, run) == f"trl: the model does not fit: {need}; this machine has 0.0 GiB"
 
 
-def test_launch_starts_the_child_alone_or_several_together(run):
+def test_launch_starts_the_child(run):
     launch = Trl().launch(run)
     assert launch.command == [sys.executable, "-m", "harness_plugins.rl.trl_child", str(run.folder)]
     assert launch.environment["CUDA_VISIBLE_DEVICES"] == ""
     assert json.loads(launch.config)["max_steps"] == 8
-    several = Trl(processes=3).launch(replace(run, cpu=False))
-    assert several.command[1:5] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"]
-    assert several.command[5:] == launch.command[1:]
-    assert "CUDA_VISIBLE_DEVICES" not in several.environment
+    assert "CUDA_VISIBLE_DEVICES" not in Trl().launch(replace(run, cpu=False)).environment
 
 
 def test_half_checkpoints_do_not_count(run):
@@ -89,26 +82,13 @@ def test_half_checkpoints_do_not_count(run):
     assert Trl().export(run, Trl().saved(run)[0]) == run.checkpoints / "step-000009"
 
 
-# The child
-
-
-def test_the_child_has_nothing_to_do_after_the_last_step_and_without_a_run_ends_with_one_line(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "trl", None)
-    monkeypatch.setattr(sys, "argv", ["trl_child", str(run.folder)])
-    (run.checkpoints / "step-000004").mkdir(parents=True)
-    runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
-    (run.folder / "run.json").unlink()
-    with pytest.raises(SystemExit, match=f"error: rl: {run.folder} holds no run.json"):
-        runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
-
-
 # The harness' settings in TRL's names
 
 PAPER = TrainingRun(Path("folder"), "game24", "m", "repexp", "trl", 5, Settings(steps=3), {})
 
 
 def test_settings_become_trls():
-    arguments = trl_settings.grpo_arguments(PAPER, 1, 3)
+    arguments = trl_trainer.grpo_arguments(PAPER)
     assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] == 256 * 8
     assert arguments["per_device_train_batch_size"] * arguments["steps_per_generation"] == 1024 * 8
     assert (arguments["max_steps"], arguments["logging_steps"]) == (12, 4)
@@ -116,31 +96,24 @@ def test_settings_become_trls():
     expected |= {"scale_rewards": "group", "learning_rate": 1e-6, "num_generations": 8, "max_completion_length": 1024}
     expected |= {"bf16": True, "use_cpu": False, "activation_checkpointing": True, "weight_decay": 0.01}
     assert {name: arguments[name] for name in expected} == expected
-    on_cpu = trl_settings.grpo_arguments(replace(PAPER, cpu=True), 1, 3)
+    on_cpu = trl_trainer.grpo_arguments(replace(PAPER, cpu=True))
     assert {name for name in arguments if arguments[name] != on_cpu[name]} == {
         *("bf16", "use_cpu", "activation_checkpointing", "dataloader_pin_memory")
     }
 
 
-def test_processes_share_a_mini_batch_which_they_must_divide():
-    two = trl_settings.grpo_arguments(PAPER, 2, 3)
-    assert two["per_device_train_batch_size"] * two["gradient_accumulation_steps"] == 128 * 8
-    line = refusal_of(trl_settings.grpo_arguments, PAPER, 3, 3)
-    assert line == "trl: mini_batch 256 cannot be shared by 3 processes"
-    assert trl_settings.updates(Settings(batch=12, mini_batch=4, ppo_epochs=2)) == 6  # one a pass and mini-batch
-
-
 @given(mini=st.integers(1, 40), rollouts=st.integers(2, 9), micro=st.integers(1, 70))
 def test_a_forward_pass_has_no_more_rows_than_asked_for_and_divides_the_mini_batch(mini, rollouts, micro):
     settings = Settings(batch=mini, mini_batch=mini, rollouts=rollouts, micro_batch=micro)
-    rows = trl_settings.micro_batch(settings, 1)
+    rows = trl_trainer.grpo_arguments(replace(PAPER, settings=settings))["per_device_train_batch_size"]
     assert rows == max(size for size in range(1, micro + 1) if (mini * rollouts) % size == 0)
+    assert trl_trainer.updates(Settings(batch=12, mini_batch=4, ppo_epochs=2)) == 6  # one a pass and mini-batch
 
 
 def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():
     run = replace(PAPER, overrides=("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo"))
-    arguments = trl_settings.grpo_arguments(run, 1, 3)
+    arguments = trl_trainer.grpo_arguments(run)
     names = ("weight_decay", "activation_checkpointing", "loss_type")
     assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
     for override, message in rl_refusals.TRL:
-        assert refusal_of(trl_settings.overridden, [override]).startswith(message)
+        assert refusal_of(trl_trainer.overridden, [override]).startswith(message)

@@ -16,12 +16,11 @@ from support.refusals import refusal_of
 from support.training_runs import game24_run
 
 from harness import Problem
+from harness_plugins.models.location import embedded as folder
 from harness_plugins.rl import verl_trainer
-from harness_plugins.rl.run_files import write_problems
-from harness_plugins.rl.training import Checkpoint, Settings, TrainingRun
-from harness_plugins.rl.verl_child import contract
-from harness_plugins.rl.verl_environment import VARIABLE, _require, find_python, installed
-from harness_plugins.rl.verl_trainer import Verl
+from harness_plugins.rl.training import Checkpoint, Settings, TrainingRun, write_problems
+from harness_plugins.rl.verl_config import as_text, configuration, fitting, sampler_share
+from harness_plugins.rl.verl_trainer import VARIABLE, Verl, find_python, installed, memory_remark, parameter_count
 
 SETTINGS = Settings(batch=2, mini_batch=2, micro_batch=8, rollouts=4, max_prompt=64, max_response=64, steps=3)
 
@@ -61,7 +60,7 @@ def test_an_environment_is_found_by_parameter_then_variable_then_beside(monkeypa
     assert find_python(None) == Path(sys.executable)
     assert "python=/nowhere" in refusal_of(find_python, "/nowhere")
     monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr("harness_plugins.rl.verl_environment.find_spec", lambda name: None)
+    monkeypatch.setattr("harness_plugins.rl.verl_trainer.find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
     assert "python -m venv .venv-verl" in refusal_of(find_python, None)
     beside = tmp_path / ".venv-verl" / "bin" / "python"
@@ -84,13 +83,14 @@ def test_an_environment_is_asked_what_it_has_and_what_it_lacks_is_named(tmp_path
         ({"TransferQueue": None}, "has no TransferQueue"),
         ({"diversity-harness": None}, "has no diversity-harness"),
     ):
-        assert message in refusal_of(_require, whole | lacking, Path("python"))
+        python.write_text(f"#!/bin/sh\necho '{json.dumps(whole | lacking)}'\n")
+        assert message in refusal_of(installed, python)
 
 
 @pytest.fixture
 def complete(monkeypatch):
     """An environment with all that is needed and eight GPUs, without asking one."""
-    versions = {"verl": contract.VERSION, "TransferQueue": "1", "vllm": "1", "diversity-harness": "1"}
+    versions = {"verl": verl_trainer.VERSION, "TransferQueue": "1", "vllm": "1", "diversity-harness": "1"}
     monkeypatch.setattr(verl_trainer, "installed", lambda python: versions)
     monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
     return versions
@@ -112,26 +112,7 @@ def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_
     monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
     monkeypatch.setitem(complete, "vllm", None)
     assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
-
-
-def test_too_few_problems_missing_splits_and_an_encoder_without_its_mode_are_refused(run, complete):
-    large = replace(run, settings=replace(run.settings, batch=4, mini_batch=4))
-    assert "takes 4 problems, the train split has 2" in refusal_of(Verl().check, large)
-    run.problems["dev"].unlink()
-    assert f"the dev split {run.problems['dev']} is not there" in refusal_of(Verl().check, run)
-    assert "a run needs a train split" in refusal_of(Verl().check, replace(run, problems={}))
-    assert "hidden=encoder" in refusal_of(Verl, None, "ref", "org/encoder")
-
-
-def test_a_model_that_is_missing_or_has_no_chat_template_is_refused(run, complete, tmp_path):
     assert "does not exist" in refusal_of(Verl().check, replace(run, model="./nowhere"))
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    for name in ("config.json", "tokenizer_config.json", "model.safetensors"):
-        (bare / name).write_text("{}")
-    assert "no chat template" in refusal_of(Verl().check, replace(run, model=str(bare)))
-    (bare / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
-    Verl().check(replace(run, model=str(bare)))
 
 
 def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_so(run, tmp_path):
@@ -151,7 +132,91 @@ def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_
 
 
 def test_nothing_of_the_harness_side_imports_what_trains():
-    sides = "verl_trainer, verl_config, verl_environment, verl_memory, trl_trainer, commands"
+    sides = "verl_trainer, trl_trainer, commands, rewards"
     heavy = "{'verl', 'ray', 'trl', 'torch'}"
     code = f"import sys; from harness_plugins.rl import {sides}; print({heavy} & set(sys.modules))"
     assert printed_by(code) == "set()"
+
+
+# The configuration, as composed without verl
+
+DATA = {"train": Path("t.parquet"), "dev": Path("d.parquet")}
+AIME = Settings(batch=512, mini_batch=128, micro_batch=8, max_prompt=2048, max_response=8192, save_every=10)
+
+QWEN_7B = {  # Qwen2.5-7B's config.json, what matters of it
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+    "tie_word_embeddings": False,
+}
+
+
+@pytest.fixture
+def paper() -> TrainingRun:
+    """A run with the paper's settings."""
+    return TrainingRun(Path("folder"), "game24", "org/model", "repexp", "verl", 7, Settings(), {})
+
+
+def test_the_defaults_are_the_papers_and_every_seed_is_the_runs(paper):
+    config = configuration(paper, "org/model", DATA, with_ref=True)
+    actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
+    assert (config["data"]["train_batch_size"], actor["ppo_mini_batch_size"], rollout["n"]) == (1024, 256, 8)
+    assert (actor["ppo_micro_batch_size_per_gpu"], actor["optim"]["lr"], actor["clip_ratio"]) == (16, 1e-6, 0.2)
+    assert (actor["use_kl_loss"], actor["kl_loss_coef"], actor["entropy_coeff"]) == (True, 0.0, 0.0)
+    assert (rollout["tensor_model_parallel_size"], rollout["gpu_memory_utilization"]) == (2, 0.6)
+    assert (rollout["max_num_batched_tokens"], rollout["val_kwargs"]["n"]) == (8192, 128)
+    trainer = config["trainer"]
+    assert (trainer["n_gpus_per_node"], trainer["save_freq"], trainer["test_freq"]) == (8, 20, 20)
+    assert (trainer["total_training_steps"], trainer["total_epochs"]) == (None, 1000)
+    assert "device" not in trainer
+    parts = config["actor_rollout_ref"]
+    assert parts["ref"]["log_prob_micro_batch_size_per_gpu"] == 16
+    seeds = [config["data"]["seed"], rollout["seed"], actor["data_loader_seed"]]
+    assert [*seeds, *(parts[name]["fsdp_config"]["seed"] for name in ("actor", "ref"))] == [7] * 5
+
+
+def test_aime_gets_its_own_lengths_and_shares(paper):
+    rollout = configuration(replace(paper, settings=AIME), "m", DATA, True)["actor_rollout_ref"]["rollout"]
+    assert (rollout["max_num_batched_tokens"], rollout["gpu_memory_utilization"]) == (10240, 0.5)
+    assert sampler_share(replace(AIME, max_prompt=1, max_response=8191)) == 0.6
+    assert [fitting(24, 16), fitting(1024, 16), fitting(8, 16), fitting(7, 4)] == [12, 16, 8, 1]  # rows of a pass
+
+
+def test_without_a_dev_split_nothing_is_validated_and_without_kl_and_states_no_reference_is_run(paper):
+    config = configuration(paper, "m", {"train": Path("t")}, with_ref=False)
+    assert (config["trainer"]["test_freq"], config["trainer"]["val_before_train"]) == (-1, False)
+    assert (config["data"]["val_files"], config["data"]["val_max_samples"]) == ("t", 1)
+    kl = configuration(replace(paper, settings=replace(paper.settings, kl=0.1)), "m", DATA, with_ref=False)
+    assert [each["actor_rollout_ref"]["actor"]["use_kl_loss"] for each in (config, kl)] == [False, True]
+
+
+def test_the_text_is_composed_with_verls_defaults_and_shows_what_wins(paper):
+    text = as_text(replace(paper, overrides=("trainer.save_freq=5",)), {"a": 1})
+    assert yaml.safe_load(text)["defaults"] == ["ppo_trainer", "_self_"]
+    assert text.endswith("a: 1\n\n# Given on the command line; these come last and win:\n# trainer.save_freq=5\n")
+    assert as_text(paper, {"a": 1}).endswith("a: 1\n")
+
+
+# The memory of a GPU
+
+
+def test_parameters_are_counted_in_the_weights(tmp_path):
+    assert parameter_count(folder("tiny24-weak")) == 942_976
+    assert parameter_count(tmp_path) == 0
+
+
+def test_the_papers_model_fits_eight_gpus_of_80_gib_and_not_one():
+    line = memory_remark(7_600_000_000, QWEN_7B, Settings(), 80)
+    assert line.startswith("memory: 7.60 B parameters need 14.2 GiB a GPU to update")
+    sampler = (2 * 7.6e9 + 2 * 2 * 28 * 4 * 128 * 2048) / 2 / 2**30  # keys and values of 4 heads of 128 in 28 layers
+    assert f"10.6 beside the sampler, and {sampler:.1f} inside it" in line
+    for devices, gib, message in (
+        (1, 80, "does not fit"),
+        (2, 80, "42.5 beside the sampler"),  # the weights at rest
+        (64, 20, "does not fit"),  # the sampler's share
+    ):
+        settings = Settings(devices=devices, tensor_parallel=1)
+        assert message in refusal_of(memory_remark, 7_600_000_000, QWEN_7B, settings, gib), devices

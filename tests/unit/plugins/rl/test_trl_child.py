@@ -2,20 +2,19 @@
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.models.location import embedded as tiny24
-from harness_plugins.rl.trl_rollouts import PolicyEngine, batch_of, hidden_means, stream
 from harness_tasks.game24 import Game24
+
+pytest.importorskip("trl")
+from harness_plugins.rl.trl_child import PolicyEngine, batch_of, stream
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,10 +34,10 @@ def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_polic
     task = Game24()
     prompts = [task.messages(problem) for problem in task.problems("dev")[:3]]
     small, large = (PolicyEngine(model="tiny24-weak", device="cpu", batch=rows) for rows in (4, 64))
-    small.policy.train()
+    small.checkpoint.model.train()
     sampled = small.sample_prompts(prompts, 2, 0.7, 24, [1, 2, 3], ("mean",))
-    assert small.policy.training
-    assert not large.policy.training
+    assert small.checkpoint.model.training
+    assert not large.checkpoint.model.training
     plain = large.sample(SampleRequest(prompts, 2, Sampler(temperature=0.7), 24, [1, 2, 3], ("mean",)))
     assert [pool.token_ids for pool in sampled] == [pool.token_ids for pool in plain]
     np.testing.assert_allclose(sampled[2].states["mean"], plain[2].states["mean"], atol=1e-4)
@@ -54,11 +53,3 @@ def test_a_saved_policy_has_the_decoding_defaults_of_the_initial_model_if_any(tm
     PolicyEngine(model=str(bare), device="cpu").save(tmp_path / "without")
     assert not (tmp_path / "without" / "generation_config.json").exists()
     assert (tmp_path / "without" / "tokenizer.json").exists()
-
-
-def test_hidden_means_come_in_the_order_of_the_rows_and_must_be_numbers():
-    states = {"a": np.ones((2, 3), np.float32), "b": np.zeros((1, 3), np.float32)}
-    engine = SimpleNamespace(name="engine", encode=lambda prompt, pool, kinds: {kinds[0]: states[prompt]})
-    assert hidden_means(engine, ["b", "a"], [None, None])[:, 0].tolist() == [0, 1, 1]
-    states["a"][1, 2] = torch.nan
-    assert refusal_of(hidden_means, engine, ["a"], [None]) == "engine: its hidden states are not finite"
