@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -80,6 +80,8 @@ class DPPMap:
     `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
 
+    reads: ClassVar[tuple[str, ...]] = ()
+
     kernel: Literal["rbf", "cosine"] = "rbf"
     bandwidth: float | None = None
     ridge: float = RIDGE
@@ -116,6 +118,8 @@ class ScoreDPP(RanksAfter):
     `theta`: how much the score counts, standardised in the pool; 0 not at all. `by`: the score's name, or "logprob" or
     "mean-logprob"; none is the pool's only score.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     theta: float = 1.0
     by: str | None = None

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,8 @@ class FacilityLocation(RanksAfter):
 
     `similarity`: "cosine", "rbf" (with `bandwidth`; none is the median distance) or "euclidean".
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     similarity: Literal["cosine", "rbf", "euclidean"] = "cosine"
     bandwidth: float | None = None

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class GpUcb:
     `c`: the weight of the deviation; `noise`: the deviation of an outcome around its mean, in units of the outcomes'
     spread; `length`: the kernel's length in units of the pool's median distance.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     c: float = 1.0
     noise: float = 0.1
@@ -102,6 +104,8 @@ class GpThompson:
 
     `noise`, `length`: as for gp-ucb; `most`: how many of the rest a draw is over.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     noise: float = 0.1
     length: float = 1.0

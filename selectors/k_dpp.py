@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -63,6 +63,8 @@ class KDPP:
     `kernel`: "cosine", "linear" or "rbf" (with `bandwidth`; none is the median distance). `ridge`: the share of the
     kernel's mean diagonal entry that is added to its diagonal.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     kernel: Literal["cosine", "linear", "rbf"] = "cosine"
     bandwidth: float | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class KCenter:
 
     `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     first: Literal["random", "max"] = "random"
 

@@ -70,6 +70,8 @@ def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
 class KMeansPP:
     """D² sampling (Arthur & Vassilvitskii 2007): random picks; the farther from earlier picks, the more probable."""
 
+    reads: ClassVar[tuple[str, ...]] = ()
+
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices, lazily."""
         h = vectors_of(pool, "kmeans-pp")  # (n, d)
@@ -141,6 +143,8 @@ class KMeans:
     `max_iter`: rounds of Lloyd's algorithm at most.
     """
 
+    reads: ClassVar[tuple[str, ...]] = ()
+
     max_iter: int = 300
 
     def __post_init__(self) -> None:
@@ -178,6 +182,7 @@ class KMedoids:
     `max_iter`: passes of FasterPAM at most. PAM ends when no swap of a chosen row for another lowers the sum.
     """
 
+    reads: ClassVar[tuple[str, ...]] = ()
     libraries: ClassVar[tuple[str, ...]] = ("kmedoids",)
 
     max_iter: int = 100

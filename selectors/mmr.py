@@ -67,6 +67,7 @@ class MMR(RanksAfter):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings", "logprobs")
+    reads: ClassVar[tuple[str, ...]] = ()
 
     alpha: float = 0.5
     quality: Literal["mean-logprob", "logprob"] = "mean-logprob"
@@ -90,6 +91,8 @@ class ScoreMMR(RanksAfter):
     `lam` in [0, 1]: the weight of the score, standardised in the pool. `by`: the score's name, or "logprob" or
     "mean-logprob"; none is the pool's only score.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     lam: float = 0.5
     by: str | None = None

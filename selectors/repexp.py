@@ -68,6 +68,7 @@ class RepExp:
     or "max" (the largest bonus, no randomness).
     """
 
+    reads: ClassVar[tuple[str, ...]] = ()
     bonus: ClassVar[str] = "elliptical bonus"
 
     lam: float = 1.0

@@ -51,6 +51,7 @@ class RandomNetworkDistillation:
     width  units of the networks' hidden and output layers
     """
 
+    reads: ClassVar[tuple[str, ...]] = ()
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     batch: int = 64

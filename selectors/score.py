@@ -40,6 +40,8 @@ class Score:
     `by`: the score's name, or "logprob" or "mean-logprob"; none is the pool's only score.
     """
 
+    reads: ClassVar[tuple[str, ...]] = ()
+
     by: str | None = None
 
     @property
@@ -59,6 +61,7 @@ class Logprob:
     """The most likely response first (Chen et al. 2021). `per`: the sum over a "response", or its mean per "token"."""
 
     needs: ClassVar[tuple[str, ...]] = ("logprobs",)
+    reads: ClassVar[tuple[str, ...]] = ()
     selector: ClassVar[str] = "logprob"
     sign: ClassVar[int] = -1
 

@@ -36,6 +36,7 @@ class Uniform:
     """A random permutation of the pool."""
 
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices."""
