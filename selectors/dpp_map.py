@@ -34,10 +34,20 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import RanksAfter, check_parameters, column_of, scores_of, standardised, vectors_of
+from .numerics.columns import (
+    Copies,
+    Float64s,
+    Floats,
+    RanksAfter,
+    check_parameters,
+    column_of,
+    farthest_from_mean,
+    scores_of,
+    standardised,
+    vectors_of,
+)
 from .numerics.elliptical import Explained, determinant_order, elliptical_order
 from .numerics.similarity import Gaussian, unit_rows
-from .numerics.vectors import Copies, Float64s, Floats, farthest_from_mean
 
 RIDGE = 1e-6
 

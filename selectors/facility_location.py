@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from harness import Pool
 
-from .numerics.columns import RanksAfter, check_parameters, vectors_of
+from .numerics.columns import TIE, Copies, Float64s, Floats, Ints, RanksAfter, check_parameters, vectors_of
 from .numerics.similarity import Gaussian, squared_distances, symmetric_matrix, unit_rows
-from .numerics.vectors import TIE, Copies, Float64s, Floats, Ints
 
 FALL = 1e-3  # all gains are computed again when the largest fell by this factor, as many digits have cancelled
 CHUNK = 128  # rows of similarities processed together

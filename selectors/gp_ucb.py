@@ -29,8 +29,7 @@ import numpy as np
 
 from harness import Outcome, Pool
 
-from .numerics.columns import check_parameters, vectors_of
-from .numerics.vectors import Copies, Float64s, Floats, squared_norms
+from .numerics.columns import Copies, Float64s, Floats, check_parameters, squared_norms, vectors_of
 
 ROWS = 256  # by which the median distance is estimated, at even steps through the pool
 

@@ -37,9 +37,8 @@ from scipy.linalg import solve_triangular
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, check_size, vectors_of
+from .numerics.columns import Float64s, Floats, check_parameters, check_size, squared_norms, vectors_of
 from .numerics.similarity import Gaussian, unit_rows
-from .numerics.vectors import Float64s, Floats, squared_norms
 
 BLOCK = 64  # proposals at a time
 TRIES = 32  # throws of all coins at a time

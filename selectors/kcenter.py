@@ -20,9 +20,8 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, vectors_of
+from .numerics.columns import Float64s, Floats, check_parameters, farthest_from_mean, vectors_of
 from .numerics.nearest_pick import greedy_order
-from .numerics.vectors import Float64s, Floats, farthest_from_mean
 
 
 def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:

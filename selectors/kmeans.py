@@ -32,10 +32,9 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, check_size, vectors_of
+from .numerics.columns import Copies, Float64s, Floats, check_parameters, check_size, squared_norms, vectors_of
 from .numerics.nearest_pick import NearestPick
 from .numerics.similarity import squared_distances
-from .numerics.vectors import Copies, Float64s, Floats, squared_norms
 
 BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses remain
 

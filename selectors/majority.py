@@ -33,8 +33,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import LIKELIHOODS, RanksAfter, check_parameters, column_of, scores_of
-from .numerics.vectors import Float64s
+from .numerics.columns import LIKELIHOODS, Float64s, RanksAfter, check_parameters, column_of, scores_of
 
 Unanswered = Literal["last", "cluster"]
 

@@ -26,10 +26,19 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import RanksAfter, check_parameters, column_of, logprobs_of, scores_of, standardised, vectors_of
+from .numerics.columns import (
+    Float64s,
+    Floats,
+    RanksAfter,
+    check_parameters,
+    column_of,
+    logprobs_of,
+    scores_of,
+    standardised,
+    vectors_of,
+)
 from .numerics.nearest_pick import greedy_order
 from .numerics.similarity import unit_rows
-from .numerics.vectors import Float64s, Floats
 
 
 def reference_quality(logprob: Float64s) -> Float64s:

@@ -33,8 +33,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import RanksAfter, check_parameters
-from .numerics.vectors import Float64s
+from .numerics.columns import Float64s, RanksAfter, check_parameters
 
 Unit = Literal["word", "character"]
 Weights = Literal["uniform", "idf"]

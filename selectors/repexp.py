@@ -27,9 +27,8 @@ from scipy.linalg import solve_triangular
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, vectors_of
+from .numerics.columns import Float64s, Floats, check_parameters, vectors_of
 from .numerics.elliptical import elliptical_order
-from .numerics.vectors import Float64s, Floats
 
 
 def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:

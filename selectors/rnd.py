@@ -29,8 +29,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, vectors_of
-from .numerics.vectors import Copies, Float64s, Ints
+from .numerics.columns import Copies, Float64s, Ints, check_parameters, vectors_of
 
 if TYPE_CHECKING:
     import torch

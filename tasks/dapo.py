@@ -75,7 +75,6 @@ class DapoMath(FromHub):
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split, ordered by their ids."""
-        sources.refuse_unknown("dapo-math", split, self.splits)
         problems = sources.problems(sources.rows(HUB, split, self.data, distinct="extra_info.index"), _problem)
         problems.sort(key=lambda problem: problem.id)
         if split == "all":
@@ -122,7 +121,6 @@ class DapoAime(DapoMath):
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split: `train` from DAPO-Math-17k, `dev` is AIME 2024, `test` is AIME 2025."""
-        sources.refuse_unknown("dapo-aime", split, self.splits)
         if split == "train":
             return super().problems(split)
         return (Aime24 if split == "dev" else Aime25)(data=self.data).problems("test")

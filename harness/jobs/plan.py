@@ -280,10 +280,8 @@ def _problems(context: Context, model: str) -> tuple[list[Problem], str]:
     split, remark = (chosen, "") if chosen else task.default_split(model)
     if remark:
         context.progress.say(remark)
-    if split not in task.splits:
-        raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
     where = f"split {split!r} of task {config.task!r}"
-    problems = only(config.only, list(task.problems(split)), lambda problem: problem.id, where)[: config.limit]
+    problems = only(config.only, _of_split(context, split), lambda problem: problem.id, where)[: config.limit]
     if not problems:
         raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
     return problems, split
@@ -342,6 +340,13 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
     )
 
 
+def _of_split(context: Context, split: str) -> list[Problem]:
+    task = context.task
+    if split not in task.splits:
+        raise HarnessError(f"task {context.config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
+    return list(task.problems(split))
+
+
 def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     """The split that the config's pool is joined to, its problems ([] without a task), and the file's lines."""
     config, path = context.config, context.config.pool
@@ -355,7 +360,7 @@ def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     if not config.task:
         return config.split or "", [], Joined(path, None, layouts)
     split = config.split or context.task.default_split("")[0]
-    candidates = list(context.task.problems(split))
+    candidates = _of_split(context, split)
     return split, candidates, Joined(path, Joiner(context.task, candidates, ids), layouts)
 
 
@@ -456,7 +461,7 @@ def _together(first: HarnessError, context: Context, selectors: Mapping[str, Par
     if engine and not hasattr(engine, "weights"):
         checks.append(engine.identity)
     if task:
-        checks.append(lambda: list(task.problems(config.split or task.default_split("")[0])))
+        checks.append(lambda: _of_split(context, config.split or task.default_split("")[0]))
     faults, grades = {str(first): first}, task and not config.pool and not hasattr(task, "weights")
     for check in checks:
         try:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Message, Responses
+from harness.records import Weights
 from harness.system.extras import hub_is_out_of_reach
 
 from .location import GgufFile, Location, ModelFiles, content_hash, device_kind, one_line_errors
@@ -235,6 +236,36 @@ class Checkpoint:
         """Return the text of tokens, which ends before the first of the stop strings in it."""
         text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
+
+
+class OnCheckpoint:
+    """The base class of engines with a checkpoint, for a kind of device ("cpu", "cuda"); no member loads weights."""
+
+    _checkpoint: Checkpoint
+    _device: str
+
+    @property
+    def name(self) -> str:
+        return self._checkpoint.name
+
+    @property
+    def chats(self) -> bool:
+        return self._checkpoint.files.has_template
+
+    def weights(self) -> list[Weights]:
+        """What a run shows of the owner and licence of weights that the harness fetched; else empty."""
+        return self._checkpoint.location.weights
+
+    def to_fetch(self) -> str:
+        """Return what has to be downloaded before sampling, "" if nothing."""
+        return f"the weights of {self.name}" if self._checkpoint.to_fetch else ""
+
+
+def require_known(engine: str, states: Sequence[str], known: Sequence[str]) -> None:
+    """Raise HarnessError if one of the requested kinds of states is not in `known`; `engine` starts the message."""
+    for state in states:
+        if state not in known:
+            raise HarnessError(f"{engine}: no state {state!r}, only {', '.join(known)}")
 
 
 def final_decoder(model: Any, name: str) -> torch.nn.Module:

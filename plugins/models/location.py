@@ -43,7 +43,7 @@ IGNORED = re.compile(
     re.IGNORECASE,
 )
 # What people write -> the name of the type.
-DTYPES = {name: name for name in ("auto", "float32", "bfloat16", "float16")}
+DTYPES = {"auto": "auto", "float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 DTYPES |= {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 WHOLE_UP_TO = 8 * 2**20  # bytes; files up to this size are read each time, in a few milliseconds

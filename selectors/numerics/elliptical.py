@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from .columns import TIE, Copies, Float64s, Floats, Ints, largest, squared_norms
 from .similarity import Gaussian
-from .vectors import TIE, Copies, Float64s, Floats, Ints, largest, squared_norms
 
 ACTIVE = 256  # rows in an active set
 FEW = 64  # ... or fewer at first: this many, plus one for each pick so far, so that a short ranking is cheap

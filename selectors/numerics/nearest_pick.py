@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .vectors import TIE, Float64s, Floats, Ints, largest, squared_norms
+from .columns import TIE, Float64s, Floats, Ints, largest, squared_norms
 
 ACTIVE = 256  # rows in the active set
 FEW = 32  # ... or fewer at first: this many, plus one for each pick so far, so that a short ranking is cheap

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .vectors import Float64s, Floats, squared_norms
+from .columns import Float64s, Floats, squared_norms
 
 SAMPLE = 1024  # the median is taken over at most so many rows
 CHUNK = 256  # rows of a matrix computed at a time

@@ -27,8 +27,7 @@ from itertools import combinations, combinations_with_replacement
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from harness_tasks.data.hands import TARGET, puzzle_id
-from harness_tasks.game24 import PROMPT, split_of
+from harness_tasks.game24 import PROMPT, TARGET, puzzle_id, split_of
 
 LARGEST_VALUE = 400  # the largest number that is one token
 LARGEST_DENOMINATOR = 13

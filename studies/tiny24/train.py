@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from harness import HarnessError, Problem
-from harness_tasks.data.hands import TARGET
+from harness_tasks.game24 import TARGET
 
 from .measure import TASK, measure, pass_at_k
 from .puzzles import CONTEXT, Numbers, Puzzle, all_numbers, build_tokenizer, training_puzzles

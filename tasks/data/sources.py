@@ -160,12 +160,6 @@ def problems(rows: Iterable[Row], make: Callable[[Row], Problem]) -> list[Proble
     return list(by_id.values())
 
 
-def refuse_unknown(task: str, split: str, splits: Sequence[str]) -> None:
-    """Raise HarnessError unless the task has that split."""
-    if split not in splits:
-        raise HarnessError(f"{task}: unknown split {split!r} (choose from {', '.join(splits)})")
-
-
 def refuse_swapped(task: str, split: str, count: int, sizes: Mapping[str, int]) -> None:
     """Raise HarnessError if the number of rows is that of another split: then the other split's file was given."""
     other = next((name for name, size in sizes.items() if size == count), split)

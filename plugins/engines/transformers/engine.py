@@ -21,10 +21,9 @@ from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
 from harness_plugins.models.adapter import Adapter
-from harness_plugins.models.checkpoint import Checkpoint, quiet
+from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, quiet, require_known
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
-from ..on_checkpoint import OnCheckpoint, require_known
 from ..row_chunks import Chunks
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ import numpy as np
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
-from harness_plugins.models.checkpoint import Checkpoint
+from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, require_known
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
-from ..on_checkpoint import OnCheckpoint, require_known
 from .child.harness_vllm.protocol import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
 from .settings import (

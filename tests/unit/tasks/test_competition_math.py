@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from support.refusals import refusal_of
 from support.task_files import HUBS, SUM, clone_of_math, ids, jsonl, of_math, of_math500, references
 
@@ -108,9 +107,3 @@ def test_the_papers_settings_are_recorded():
 def test_the_revision_of_the_hubs_data_is_a_whole_commit():
     assert {task: task().revision for task in HUBS} == {task: hub.revision for task, hub in HUBS.items()}
     assert {len(hub.revision) for hub in HUBS.values()} == {40}
-
-
-@pytest.mark.parametrize("task", [*HUBS, DapoAime])
-def test_an_unknown_split_is_refused_with_those_there_are(task):
-    line = refusal_of(task().problems, "validation")
-    assert line.endswith(f"unknown split 'validation' (choose from {', '.join(task.splits)})")

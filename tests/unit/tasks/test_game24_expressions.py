@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import Problem, correct
-from harness_tasks.data.hands import puzzle_id
-from harness_tasks.game24 import Game24
+from harness_tasks.game24 import Game24, puzzle_id
 
 TASK, FOURS_EIGHTS = Game24(), Problem("4-4-8-8", "4 4 8 8")
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}

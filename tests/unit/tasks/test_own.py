@@ -84,7 +84,6 @@ def test_a_wrong_line_is_refused_with_its_place(own, tmp_path):
     )
     assert "cannot read" in refusal_of(Own(file=str(tmp_path / "absent.jsonl")).problems, "test")
     assert "own: say which file has the problems" in refusal_of(Own().problems, "test")
-    assert "unknown split 'train'" in refusal_of(own().problems, "train")
 
 
 def test_parameters_that_do_not_fit_are_refused():

@@ -7,8 +7,7 @@ import pytest
 from corpora.game24 import BAD_FILES
 from support.refusals import refusal_of, wrongly_refused
 
-from harness_tasks.data.hands import solvable_hands
-from harness_tasks.game24 import Game24
+from harness_tasks.game24 import Game24, solvable_hands
 
 
 def test_the_computed_puzzles_are_the_published_1362_in_the_order_of_their_numbers(shared_data):
