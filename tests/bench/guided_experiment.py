@@ -19,7 +19,6 @@ from harness.jobs import until_correct
 from harness.jobs.options import RunConfig
 from harness.results import cells, stopping_times
 from harness.system.progress import Progress
-from harness_plugins.pool_tools.jobs import Solved, chosen_hardest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
@@ -32,9 +31,8 @@ def write_hardest(cell: Path, count: int, path: Path) -> None:
     measured = cells.read(cell)
     outcomes = cells.outcomes(measured)
     ids = [entry["id"] for entry in measured["problems"]]
-    counts = sorted(zip(ids, outcomes.n.tolist(), outcomes.c.tolist(), strict=True))
-    chosen = chosen_hardest([Solved(*entry) for entry in counts], count)
-    path.write_text("".join(json.dumps({"problem_id": solved.problem_id}) + "\n" for solved in chosen))
+    solved = sorted((correct / n, id_) for id_, n, correct in zip(ids, outcomes.n, outcomes.c, strict=True) if correct)
+    path.write_text("".join(json.dumps({"problem_id": id_}) + "\n" for _, id_ in solved[:count]))
 
 
 def main() -> None:

@@ -1,7 +1,5 @@
 """Runs on a server that must be paid: capped, killed, resumed; what was paid for is kept and counted."""
 
-import json
-
 import numpy as np
 import pytest
 from support.openai_client import UNKNOWN, colour, short_pauses  # noqa: F401
@@ -81,8 +79,6 @@ def test_caps_and_prices_enter_no_key(harness, command, tmp_path):
     assert made(tmp_path / "runs") == made(tmp_path / "plain")
     recorded = {name for cell in all_cells(tmp_path / "runs") for name in cell["config"]}
     assert recorded == {"task", "engine", "plugin", "selector", "n", "limit"}
-    listed = harness("store", "list", "--store", tmp_path / "runs", "--json")
-    assert json.loads(listed.out)["others"] == []
 
 
 def test_a_dry_run_says_what_the_run_costs_at_most(harness, command, tmp_path):
