@@ -80,10 +80,11 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
                     f"{getattr(first, field)!r}: evaluate them apart"
                 )
     untrained = {"bonus": BASE, "trainer": None, "seed": None, "step": None, "dev_pass_at_1": None}
+    chosen = [_chosen(request, run, progress) for run in runs]  # a missing checkpoint is told first
     policies = [(untrained, _plan(request, first, first.model, progress))] if request.base else []
-    for run in runs:
-        about, folder = _chosen(request, run, progress)
-        policies.append((about, _plan(request, run, folder, progress)))
+    policies += [
+        (about, _plan(request, run, folder, progress)) for run, (about, folder) in zip(runs, chosen, strict=True)
+    ]
     require_consent("rl eval", _outlook([plan for _, plan in policies]), progress, SHORTER)
     evaluation = {
         "kind": KIND,
