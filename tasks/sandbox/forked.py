@@ -183,7 +183,8 @@ def run_forked(
     busy: dict[int, tuple[_Child, int]] = {}  # by the pipe of answers: the child and the check that it does
     spent_s = 0.0
     while True:
-        while waiting and len(busy) < children and spent_s < bound_s:
+        # as if all that run used up their limit: so which ones are over depends on no timing
+        while waiting and len(busy) < children and spent_s + limit_s * len(busy) < bound_s:
             child, index = idle.pop() if idle else _Child(do), waiting.pop()
             child.ask(checks[index], limit_s)
             busy[child.answers] = child, index
