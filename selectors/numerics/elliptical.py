@@ -39,7 +39,7 @@ from .similarity import Gaussian
 ACTIVE = 256  # rows in an active set
 FEW = 64  # ... or fewer at first: this many, plus one for each pick so far, so that a short ranking is cheap
 BLOCK = 64  # at most so many picks before all residuals are updated,
-WHOLE = 512  # or so many where all rows are active
+WHOLE = 512  # or so many where all rows are active, as they are when so few are left
 COMPACT = 0.9  # when only this share of the rows can still be picked, the others are dropped
 
 
@@ -140,7 +140,7 @@ def determinant_order(
         if residual.max() < left.fall * top:
             residual = np.where(residual > -inf, left.residuals(), -inf)
             top = residual.max()
-        size = min(ACTIVE, FEW + made) if len(residual) > ACTIVE else ACTIVE
+        size = min(ACTIVE, FEW + made) if len(residual) > WHOLE else WHOLE
         active, outside = largest(residual, size, copies.head[kind], left.slack)
         if first is not None:
             active = np.union1d(active, np.searchsorted(kind, copies.row[first]))
