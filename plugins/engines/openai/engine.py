@@ -28,8 +28,19 @@ from harness.hookspecs import Register
 from harness.records import Floats, Limits, SampleRequest
 
 from .ledger import Ledger, append, lines, shown, worst_case
-from .requests import Key, Server, Session, finished
-from .wire import BYTES_A_TOKEN, PATHS, Choice, Failed, Form, Refused, first_form, is_count, read_choice, usage_count
+from .requests import (
+    BYTES_A_TOKEN,
+    PATHS,
+    Choice,
+    Failed,
+    Form,
+    Server,
+    finished,
+    first_form,
+    is_count,
+    read_choice,
+    usage_count,
+)
 
 PROVIDER = "https://api.openai.com/v1"
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
@@ -81,16 +92,14 @@ class OpenAI:
     def __post_init__(self) -> None:
         if self.api not in PATHS:
             raise HarnessError(f"openai: api must be chat or completions, got {self.api!r}")
-        for name, least in (("concurrency", 1), ("retries", 0), ("price_in", 0), ("price_out", 0)):
-            value = getattr(self, name)
-            if value is not None and not least <= value < math.inf:
-                raise HarnessError(f"openai: {name} must be at least {least}, got {value}")
-        if not 0 < self.timeout_s < math.inf:
-            raise HarnessError(f"openai: timeout_s must be > 0 and finite, got {self.timeout_s}")
-        key = Key(self.key_env or "OPENAI_API_KEY", required=self.key_env is not None)
-        self._server = Server(base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER), key, self.timeout_s)
+        least = {"concurrency": 1, "timeout_s": 0.001, "retries": 0, "price_in": 0, "price_out": 0}
+        for name, value in ((name, getattr(self, name)) for name in least):
+            if value is not None and not least[name] <= value < math.inf:
+                raise HarnessError(f"openai: {name} must be finite and at least {least[name]}, got {value}")
+        url = base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
+        self._server = Server(url, self.key_env or "OPENAI_API_KEY", self.key_env is not None, self.timeout_s)
         self._ledger = Ledger(Limits(), (self.price_in, self.price_out))
-        self._form: Form | None = None  # with which a request has succeeded
+        self._form_works = False  # a request in the form `_form` has succeeded
 
     @property
     def name(self) -> str:
@@ -106,13 +115,8 @@ class OpenAI:
         """Return the model, the API, and what lasts of the server's description of it; neither the url nor the key."""
         described = {name: each for name, each in self._served.items() if isinstance(each, OF_MODEL.get(name, ()))}
         served = {name: without_folder(each) if isinstance(each, str) else each for name, each in described.items()}
-        about = {"engine": "openai", "model": self.name, "api": self.api}
-        return {**about, "served": served, "logprob_kind": self.logprob_kind}
-
-    @property
-    def logprob_kind(self) -> str:
-        """Return what the log-probabilities mean; not every server's are unfiltered and at temperature 1."""
-        return UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
+        logprobs = UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
+        return {"engine": "openai", "model": self.name, "api": self.api, "served": served, "logprob_kind": logprobs}
 
     def problems_per_call(self, n: int) -> int:
         """Return the number of problems that keep all connections busy for some rounds."""
@@ -132,9 +136,7 @@ class OpenAI:
                 "openai: --max-cost needs the model's prices, per million tokens: add them, e.g. --engine "
                 "openai:price_in=0.15,price_out=0.6"
             )
-        unwritten, self._ledger = self._ledger.unwritten, Ledger(limits, (self.price_in, self.price_out))
-        for tokens in unwritten:
-            self._ledger.add(tokens)
+        self._ledger = Ledger(limits, (self.price_in, self.price_out), self._ledger.unwritten)
 
     def quote(self, prompts: Sequence[Sequence[Message]], rows: Sequence[int], max_tokens: int) -> str:
         """Return what rows[j] responses to each prompt j cost at most, as a clause; "" without prices."""
@@ -167,21 +169,19 @@ class OpenAI:
         probe = SampleRequest([max(prompts, key=characters)], 1, Sampler(), 1 if context else max_tokens, [0])
 
         async def probed() -> int | None:
-            async with self._server.session(1) as session:
-                return (await self.ask(session, probe, 0, 0))[1]
+            async with self._server.connected(1):
+                return (await self.ask(probe, 0, 0))[1]
 
         try:
             length = finished(probed()) or 0
         except Failed as failure:
             raise (HarnessError(self._ledger.over) if self._ledger.over else self._explained(failure)) from None
         if context and length + max_tokens > context:
-            room = context - length
-            most = f"--max-tokens can be {room} at most" if room > 0 else "no --max-tokens fits"
             raise HarnessError(
                 f"{self.name}: the longest prompt has {length} tokens, and --max-tokens {max_tokens} more do not fit "
-                f"a context of {context}: {most}"
+                f"a context of {context}: --max-tokens can be {max(0, context - length)} at most"
             )
-        fields = (self._form or self._first_form).fields
+        fields = self._form.fields
         lacks = [] if "seed" in fields else ["takes no seeds (this pool cannot be sampled again)"]
         lacks += [] if "logprobs" in fields else ["gives no log-probabilities"]
         return f"openai: the server {' and '.join(lacks)}" if lacks else ""
@@ -226,13 +226,13 @@ class OpenAI:
         """Return the entries of /v1/models; empty if the server has no such list, or does not show it."""
 
         async def models() -> Any:
-            async with self._server.session(1) as session:
-                return await session.ask("GET", "/models")
+            async with self._server.connected(1):
+                return await self._server.tried(partial(self._server.send, "GET", "/models"))
 
         try:
             answer = finished(models())
         except Failed as failure:
-            if isinstance(failure, Refused) and failure.status != 401:
+            if failure.status not in (0, 401):
                 return []
             raise self._explained(failure) from None
         entries = answer.get("data") if isinstance(answer, dict) else answer
@@ -264,55 +264,52 @@ class OpenAI:
         return self.concurrency or (IN_FLIGHT_VLLM if self._owner == "vllm" else IN_FLIGHT)
 
     @cached_property
-    def _first_form(self) -> Form:
+    def _form(self) -> Form:
         return first_form(self.api, knows_extras=self._owner in FILTERING)
 
     # Requests.
 
     async def ask(
-        self, session: Session, request: SampleRequest, j: int, seed: int, keep: Callable[[Choice], None] | None = None
+        self, request: SampleRequest, j: int, seed: int, keep: Callable[[Choice], None] = lambda choice: None
     ) -> tuple[Choice, int | None]:
         """Return a response to prompt j, and the prompt's length in tokens, if the server tells it.
 
         The first refusals show which fields the server accepts. `keep` is called first of all with what arrived.
         """
-        form, prompt = self._form or self._first_form, request.prompts[j]
-        worst = worst_case(prompt, request.max_tokens)
+        form, worst = self._form, worst_case(request.prompts[j], request.max_tokens)
 
-        def read(answer: Any) -> tuple[Choice, int | None]:
-            counts = usage_count(answer, "prompt_tokens"), usage_count(answer, "completion_tokens")
-            if None not in counts:  # they are paid for even if the answer makes no sense
-                self._ledger.add(np.array([1, *counts]) - worst)
-            choice = read_choice(answer, request.stop)
-            if keep:
+        async def once() -> tuple[Choice, int | None]:
+            async with self._ledger.request(worst):
+                body = form.body(self._model, request.prompts[j], request, seed)
+                answer = await self._server.send("POST", PATHS[self.api], body)
+                counts = usage_count(answer, "prompt_tokens"), usage_count(answer, "completion_tokens")
+                if None not in counts:  # they are paid for even if the answer makes no sense
+                    self._ledger.add(np.array([1, *counts]) - worst)
+                choice = read_choice(answer, request.stop)
                 keep(choice)
-            return choice, counts[0]
+                return choice, counts[0]
 
         while True:
-            body = form.body(self._model, prompt, request, seed)
-            gate = partial(self._ledger.request, worst)
             try:
-                answered = await session.ask("POST", PATHS[self.api], body, read, gate, self.retries)
-            except Refused as refusal:
-                if refusal.status not in (400, 422):
-                    raise
-                narrower = form.after_refusal(str(refusal), request.sampler, proven=self._form is not None)
-                if narrower is None:
+                answered = await self._server.tried(once, self.retries)
+            except Failed as failure:
+                refusal = str(failure) if failure.status in (400, 422) else ""
+                narrower = refusal and form.after_refusal(refusal, request.sampler, self._form_works)
+                if not narrower:
                     raise
                 form = narrower
             else:
-                self._form = self._form or form
+                self._form, self._form_works = self._form if self._form_works else form, True
                 return answered
 
     def _explained(self, failure: Failed) -> HarnessError:
         """Return a failure before sampling as an error of one line that says what to do."""
-        server, status = self._server, getattr(failure, "status", 0)
+        server, status = self._server, failure.status
         if not status:
             return HarnessError(f"openai: the server at {server.url} does not answer: {failure}")
         if status in (401, 403):
-            key = "the key in" if os.environ.get(server.key.variable) else "no key in"
-            what = f"refuses {key} {server.key.name} ({failure}): set it, or say key_env=NAME"
-            return HarnessError(f"openai: the server at {server.url} {what}")
+            what = f"{'the' if os.environ.get(server.variable) else 'no'} key in {server.variable} ({failure})"
+            return HarnessError(f"openai: the server at {server.url} refuses {what}: set it, or say key_env=NAME")
         if status not in (404, 405):
             return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({failure})")
         names = [entry["id"] for entry in self._listed]
@@ -334,30 +331,28 @@ class Call:
         self.engine, self.request = engine, request
         below = LONG_SEEDS if engine._owner == "vllm" else SEEDS
         self.bases = [seed_base(seed, below) for seed in request.seeds]
-        whole = [range(request.n)] * len(request.prompts)
-        self.rows: Sequence[Sequence[int]] = whole if request.rows is None else request.rows
+        self.rows = request.rows or [range(request.n)] * len(request.prompts)
         self.results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
         for j, path in enumerate(request.journals):
-            for line in lines(path, "delete the file; its responses are then asked for (and paid for) again"):
-                if (row := line.pop("row")) in self.rows[j]:
-                    self.results[j][row] = Choice(**line)
+            kept = {line.pop("row"): Choice(**line) for line in lines(path)}
+            self.results[j].update((row, kept[row]) for row in self.rows[j] if row in kept)
             request.report(len(self.results[j]))
 
     async def all(self) -> list[Responses]:
-        """Request all rows, as many at once as the session allows; return the responses to all prompts."""
+        """Request all rows, as many at once as the server takes; return the responses to all prompts."""
         engine = self.engine
         try:
-            async with engine._server.session(engine._in_flight) as session, asyncio.TaskGroup() as group:
+            async with engine._server.connected(engine._in_flight), asyncio.TaskGroup() as group:
                 for j, rows in enumerate(self.rows):
                     self.hand_over(j)
                     for row in rows:
                         if row not in self.results[j]:
-                            group.create_task(self.one(session, j, row))
+                            group.create_task(self.one(j, row))
         except ExceptionGroup as failures:  # several requests may have been refused for the same reason
             raise failures.exceptions[0] from None
         return [self.responses(j) for j in range(len(self.rows))]
 
-    async def one(self, session: Session, j: int, row: int) -> None:
+    async def one(self, j: int, row: int) -> None:
         """Request a row of prompt j, and store the result."""
         request = self.request
 
@@ -366,7 +361,7 @@ class Call:
                 append(request.journals[j], [{"row": row, **vars(choice)}], durable=self.engine.is_charged)
 
         try:
-            choice, _ = await self.engine.ask(session, request, j, self.bases[j] + row, keep)
+            choice, _ = await self.engine.ask(request, j, self.bases[j] + row, keep)
             self.results[j][row] = choice
             request.tokens(min(request.max_tokens, choice.length))
         except Failed as failure:

@@ -162,10 +162,10 @@ def test_parameters_that_cannot_be_are_refused_when_it_is_built():
     wrong = []
     for given, reason in (
         ({"api": "responses"}, "api must be chat or completions"),
-        ({"concurrency": 0}, "concurrency must be at least 1"),
-        ({"price_in": math.inf}, "price_in must be at least 0"),
-        ({"retries": -1}, "retries must be at least 0"),
-        ({"timeout_s": math.inf}, "timeout_s must be > 0 and finite"),
+        ({"concurrency": 0}, "concurrency must be finite and at least 1"),
+        ({"price_in": math.inf}, "price_in must be finite and at least 0"),
+        ({"retries": -1}, "retries must be finite and at least 0"),
+        ({"timeout_s": 0.0}, "timeout_s must be finite and at least 0.001"),
         ({"url": "http://me:sk-1234567@host/v1"}, "url must hold no user, password or query"),
         ({"url": "https://host/v1?api-key=sk-1234567"}, "url must hold no user, password or query"),
         ({"url": "ftp://host/v1"}, "url must be http://"),

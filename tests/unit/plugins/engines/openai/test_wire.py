@@ -4,7 +4,7 @@ from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.openai.wire import OPTIONAL, first_form, read_choice, reason_in, usage_count
+from harness_plugins.engines.openai.requests import OPTIONAL, first_form, read_choice, reason_in, usage_count
 from harness_plugins.samplers.plain import MinP, Nucleus
 
 EXTRAS = {"min_p", "top_k", "repetition_penalty"}
