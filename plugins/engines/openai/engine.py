@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -142,8 +142,8 @@ class OpenAI:
         """Return what rows[j] responses to each prompt j cost at most, as a clause; "" without prices."""
         sent = sum(n * math.ceil(characters(prompt) / BYTES_A_TOKEN) for prompt, n in zip(prompts, rows, strict=True))
         cost = (sent * self.price_in + sum(rows) * max_tokens * self.price_out) / 1e6
-        estimate = f"(prompts estimated: {BYTES_A_TOKEN} characters a token)"
-        return f"which cost up to about {shown(cost)} {estimate}" if cost else ""
+        estimate = f"{shown(cost)} (prompts estimated: {BYTES_A_TOKEN} characters a token)"
+        return f"which cost up to about {estimate}" if cost else ""
 
     def spending(self) -> str:
         """Return what the pool has cost so far, in few words; "" without prices or cap."""
@@ -161,8 +161,6 @@ class OpenAI:
         Return one line that says what the server lacks (seeds, log-probabilities); "" if it lacks nothing.
         If the server does not tell its context, the response may be max_tokens long.
         """
-        if max_tokens < 1:
-            raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
         if not prompts:
             return ""
         context = next((each for name in ("max_model_len", "n_ctx") if is_count(each := self._served.get(name))), 0)
@@ -194,8 +192,6 @@ class OpenAI:
         if request.sampler.steers:
             kind = type(request.sampler).__name__
             raise HarnessError(f"openai: {kind} steers decoding itself, which no server follows")
-        if request.states:
-            _no_states()
         if request.journals and self._ledger.limits.folder != (folder := request.journals[0].parent):
             self.charge(replace(self._ledger.limits, folder=folder))
         with self._ledger.opened() if request.journals else nullcontext():
@@ -216,7 +212,7 @@ class OpenAI:
     ) -> dict[str, Floats]:
         """Raise HarnessError if states are requested: this API gives none."""
         if states:
-            _no_states()
+            raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")
         return {}
 
     # The server's description of itself.
@@ -236,18 +232,18 @@ class OpenAI:
                 return []
             raise self._explained(failure) from None
         entries = answer.get("data") if isinstance(answer, dict) else answer
-        listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        return [entry for entry in listed if isinstance(entry.get("id"), str) and entry["id"]]
+        listed = entries if isinstance(entries, list) else []
+        return [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
     @cached_property
     def _model(self) -> str:
         if self.model is not None:
             return self.model
-        names = [entry["id"] for entry in self._listed]
+        names = [str(entry["id"]) for entry in self._listed]
         if len(names) != 1:
-            serves = f"it serves {', '.join(names[:5])}{', ...' if names[5:] else ''}" if names else "it lists none"
+            serves = f"it lists {', '.join(names[:5] + ['...'] * (len(names) > 5)) or 'none'}"
             raise HarnessError(f"openai: say which --model the server at {self._server.url} is to run ({serves})")
-        return str(names[0])
+        return names[0]
 
     @property
     def _served(self) -> Mapping[str, Any]:
@@ -419,7 +415,3 @@ def characters(prompt: Sequence[Message]) -> int:
 def seed_base(seed: int, below: int) -> int:
     """Return the seed of a problem's first row, in [0, below), computed from the problem's seed."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
-
-
-def _no_states() -> NoReturn:
-    raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")

@@ -53,7 +53,7 @@ def test_hidden_states_and_steering_are_refused():
         engine = OpenAI(url=url)
         sampled = sample(engine)[0]
         line = "openai: a server gives no hidden states: choose --embedder sentence or tfidf"
-        assert refusal_of(sample, engine, states=["mean"]) == refusal_of(engine.encode, CHAT, sampled, ["mean"]) == line
+        assert refusal_of(engine.encode, CHAT, sampled, ["mean"]) == line
         assert engine.encode(CHAT, sampled, []) == {}
         steering = type("Steering", (Sampler,), {"steers": True})()
         assert "Steering steers decoding itself" in refusal_of(sample, engine, sampler=steering)
@@ -154,7 +154,6 @@ def test_a_context_that_is_too_short_is_refused_with_what_fits():
         line = refusal_of(engine.check, [CHAT, long], 8)
         assert "refuses the longest prompt or --max-tokens" in line
         assert "maximum context length" in line
-        assert "--max-tokens must be >= 1" in refusal_of(engine.check, [CHAT], 0)
         assert engine.check([], 8) == ""
 
 
