@@ -31,6 +31,8 @@ from harness.system.json_text import canonical_json
 from harness.system.progress import Progress
 
 TROUBLE = ("timeout", "stalled", "memory", "unparsed")  # in a reason: a limit, or no answer that could be read
+COUNTED = ("responses", "correct", "wrong", "errors", "audited", "disputed", "correct_here_only", "correct_there_only")
+NAMES = {"error": "errors", "only the first": "correct_here_only", "only the second": "correct_there_only"}
 EXCERPT = 200  # characters of a line
 
 
@@ -173,8 +175,8 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
         for index, (verdict, second, dispute) in enumerate(zip(verdicts, seconds, disputed, strict=True)):
             status, reason, route = verdict["status"], verdict["reason"] or "", verdict["route"] or ""
             trouble = next((name for name in TROUBLE if name in reason), "")
-            counts.update(["responses", status, trouble, dispute])
-            counts["audited"] += second["status"] is not None
+            counts.update(NAMES.get(each, each) for each in ("responses", status, trouble, dispute))
+            counts.update(audited=second["status"] is not None, disputed=bool(dispute))
             routes[route or "-"] += 1
             if status != "correct":
                 reasons[reason or "-"] += 1
@@ -182,20 +184,11 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
                 entry = {"problem_id": problem.id, "index": index, "why": why, "answer": verdict["answer"]}
                 entry |= {"reference": reference, "verdict": status, "reason": reason, "route": route}
                 listed.append(entry | {"second": second["status"], "second_reason": second["reason"] or ""})
-    here, there = counts["only the first"], counts["only the second"]
     gradings = [about(plan.store.rows(plan.chance, question)) for question in plan.questions if plan.chance]
     return {
         "pool": plan.responses.key,
         "problems": len(plan.questions),
-        "responses": counts["responses"],
-        "correct": counts["correct"],
-        "wrong": counts["wrong"],
-        "errors": counts["error"],
-        "audited": counts["audited"],
-        "disputed": here + there,
-        "correct_here_only": here,
-        "correct_there_only": there,
-        **{name: counts[name] for name in TROUBLE},
+        **{name: counts[name] for name in (*COUNTED, *TROUBLE)},
         "routes": dict(routes.most_common()),
         "reasons": dict(reasons.most_common(20)),
         "chance": chance_level([(hits, tried) for hits, tried in gradings if tried], seed=0),
@@ -314,10 +307,7 @@ def put_inspected(value: Mapping[str, Any]) -> None:
 
 
 def put_responses(value: Mapping[str, Any], listed: int, full: bool) -> None:
-    """Print the first `listed` responses that `show` returned, under their problems' prompts.
-
-    Not `full`: of each the first two lines and the last two, which state the answer.
-    """
+    """Print the first `listed` responses; not `full`: of each two lines, and the last two, which state the answer."""
     left = listed
     for problem in value["problems"]:
         shown = problem["responses"][:left]

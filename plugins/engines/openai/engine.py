@@ -28,19 +28,7 @@ from harness.hookspecs import Register
 from harness.records import Floats, Limits, SampleRequest
 
 from .ledger import Ledger, append, lines, shown, worst_case
-from .requests import (
-    BYTES_A_TOKEN,
-    PATHS,
-    Choice,
-    Failed,
-    Form,
-    Server,
-    finished,
-    first_form,
-    is_count,
-    read_choice,
-    usage_count,
-)
+from .requests import BYTES_A_TOKEN, PATHS, Choice, Failed, Form, Server, finished, first_form, read_choice, usage
 
 PROVIDER = "https://api.openai.com/v1"
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
@@ -163,7 +151,8 @@ class OpenAI:
         """
         if not prompts:
             return ""
-        context = next((each for name in ("max_model_len", "n_ctx") if is_count(each := self._served.get(name))), 0)
+        sizes = [self._served.get(name) for name in ("max_model_len", "n_ctx")]
+        context = next((each for each in sizes if type(each) is int), 0)
         probe = SampleRequest([max(prompts, key=characters)], 1, Sampler(), 1 if context else max_tokens, [0])
 
         async def probed() -> int | None:
@@ -195,13 +184,66 @@ class OpenAI:
         if request.journals and self._ledger.limits.folder != (folder := request.journals[0].parent):
             self.charge(replace(self._ledger.limits, folder=folder))
         with self._ledger.opened() if request.journals else nullcontext():
-            sampled = finished(Call(self, request).all())
+            sampled = finished(self._sampled(request))
         if self._ledger.over:
             raise HarnessError(self._ledger.over)
         reasons = [reason for responses in sampled for reason in responses.missing.values()]
         if reasons and request.rows is None and not any(map(len, sampled)):
             raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
         return sampled
+
+    async def _sampled(self, request: SampleRequest) -> list[Responses]:
+        """Request all rows that no journal has, as many at once as the server takes; return the responses to prompts.
+
+        A row is written to its prompt's journal, if there is any, before anything else is done with it.
+        """
+        bases = [seed_base(seed, LONG_SEEDS if self._owner == "vllm" else SEEDS) for seed in request.seeds]
+        rows = request.rows or [range(request.n)] * len(request.prompts)
+        # Row -> its Choice, or the reason why it is missing.
+        results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
+
+        def responses(j: int) -> Responses:
+            choices = [each for row in rows[j] if isinstance(each := results[j][row], Choice)]
+            token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
+            return Responses(
+                texts=[choice.text for choice in choices],
+                finish=[choice.finish for choice in choices],
+                lengths=np.array([min(request.max_tokens, choice.length) for choice in choices], np.int64),
+                logprobs=np.array([choice.logprob for choice in choices], np.float64),  # NaN for None
+                token_ids=token_ids if len(token_ids) == len(choices) else None,
+                missing={row: reason for row in rows[j] if isinstance(reason := results[j][row], str)},
+            )
+
+        def hand_over(j: int, new: int) -> None:
+            request.report(new)
+            if len(results[j]) == len(rows[j]):
+                request.done(j, responses(j))
+
+        async def one(j: int, row: int) -> None:
+            def keep(choice: Choice) -> None:
+                if request.journals:
+                    append(request.journals[j], [{"row": row, **vars(choice)}], durable=self.is_charged)
+
+            try:
+                choice, _ = await self.ask(request, j, bases[j] + row, keep)
+                results[j][row] = choice
+                request.tokens(min(request.max_tokens, choice.length))
+            except Failed as failure:
+                results[j][row] = str(failure)
+            hand_over(j, 1)
+
+        for j, path in enumerate(request.journals):
+            kept = {line.pop("row"): Choice(**line) for line in lines(path)}
+            results[j].update((row, kept[row]) for row in rows[j] if row in kept)
+        try:
+            async with self._server.connected(self._in_flight), asyncio.TaskGroup() as group:
+                for j in range(len(rows)):
+                    hand_over(j, len(results[j]))
+                    for row in [row for row in rows[j] if row not in results[j]]:
+                        group.create_task(one(j, row))
+        except ExceptionGroup as failures:  # several requests may have been refused for the same reason
+            raise failures.exceptions[0] from None
+        return [responses(j) for j in range(len(rows))]
 
     def encode(
         self,
@@ -210,7 +252,6 @@ class OpenAI:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """Raise HarnessError if states are requested: this API gives none."""
         if states:
             raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")
         return {}
@@ -278,7 +319,7 @@ class OpenAI:
             async with self._ledger.request(worst):
                 body = form.body(self._model, request.prompts[j], request, seed)
                 answer = await self._server.send("POST", PATHS[self.api], body)
-                counts = usage_count(answer, "prompt_tokens"), usage_count(answer, "completion_tokens")
+                counts = usage(answer)
                 if None not in counts:  # they are paid for even if the answer makes no sense
                     self._ledger.add(np.array([1, *counts]) - worst)
                 choice = read_choice(answer, request.stop)
@@ -314,75 +355,6 @@ class OpenAI:
             return HarnessError(f"openai: no model {self._model!r} at {server.url} {guess}")
         where = f"{server.url}{PATHS[self.api]} for model {self._model!r} ({failure})"
         return HarnessError(f"openai: nothing at {where}: check url, --model and api=chat|completions")
-
-
-class Call:
-    """One call of `sample`: for each row of each prompt its Choice, or the reason why it is missing.
-
-    A row is written to its problem's journal, if the call has any, before anything else is done with it. Rows that a
-    journal has are not requested.
-    """
-
-    def __init__(self, engine: OpenAI, request: SampleRequest) -> None:
-        self.engine, self.request = engine, request
-        below = LONG_SEEDS if engine._owner == "vllm" else SEEDS
-        self.bases = [seed_base(seed, below) for seed in request.seeds]
-        self.rows = request.rows or [range(request.n)] * len(request.prompts)
-        self.results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
-        for j, path in enumerate(request.journals):
-            kept = {line.pop("row"): Choice(**line) for line in lines(path)}
-            self.results[j].update((row, kept[row]) for row in self.rows[j] if row in kept)
-            request.report(len(self.results[j]))
-
-    async def all(self) -> list[Responses]:
-        """Request all rows, as many at once as the server takes; return the responses to all prompts."""
-        engine = self.engine
-        try:
-            async with engine._server.connected(engine._in_flight), asyncio.TaskGroup() as group:
-                for j, rows in enumerate(self.rows):
-                    self.hand_over(j)
-                    for row in rows:
-                        if row not in self.results[j]:
-                            group.create_task(self.one(j, row))
-        except ExceptionGroup as failures:  # several requests may have been refused for the same reason
-            raise failures.exceptions[0] from None
-        return [self.responses(j) for j in range(len(self.rows))]
-
-    async def one(self, j: int, row: int) -> None:
-        """Request a row of prompt j, and store the result."""
-        request = self.request
-
-        def keep(choice: Choice) -> None:
-            if request.journals:
-                append(request.journals[j], [{"row": row, **vars(choice)}], durable=self.engine.is_charged)
-
-        try:
-            choice, _ = await self.engine.ask(request, j, self.bases[j] + row, keep)
-            self.results[j][row] = choice
-            request.tokens(min(request.max_tokens, choice.length))
-        except Failed as failure:
-            self.results[j][row] = str(failure)
-        request.report(1)
-        self.hand_over(j)
-
-    def hand_over(self, j: int) -> None:
-        """Hand over prompt j's responses, if there is a result for each of its rows."""
-        if len(self.results[j]) == len(self.rows[j]):
-            self.request.done(j, self.responses(j))
-
-    def responses(self, j: int) -> Responses:
-        """Return the responses to prompt j in the order of its rows; those that failed are in `missing`."""
-        results = {row: self.results[j][row] for row in self.rows[j]}
-        choices = [choice for choice in results.values() if isinstance(choice, Choice)]
-        token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
-        return Responses(
-            texts=[choice.text for choice in choices],
-            finish=[choice.finish for choice in choices],
-            lengths=np.array([min(self.request.max_tokens, choice.length) for choice in choices], np.int64),
-            logprobs=np.array([choice.logprob for choice in choices], np.float64),  # NaN for None
-            token_ids=token_ids if len(token_ids) == len(choices) else None,
-            missing={row: reason for row, reason in results.items() if isinstance(reason, str)},
-        )
 
 
 def base_url(text: str) -> str:

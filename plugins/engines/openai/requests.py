@@ -344,8 +344,7 @@ def read_choice(answer: Any, stop: Sequence[str] = ()) -> Choice:
     if not isinstance(text, str) or reason not in (*STOPPED, *CUT):
         fault = f"with a response ended by {reason!r}" if isinstance(text, str) else "without a response"
         raise Failed(f"an answer {fault}", cost=1, is_paid=True)
-    count = usage_count(answer, "completion_tokens")
-    ids = raw.get("token_ids")
+    count, ids = usage(answer)[1], raw.get("token_ids")
     if not isinstance(ids, list) or not all(map(is_count, ids)) or "[key]" in text:  # ids would spell an echoed key
         ids = None
     # The log-probability of each token, in chat's form (`content`) or that of completions (`token_logprobs`).
@@ -367,11 +366,11 @@ def read_choice(answer: Any, stop: Sequence[str] = ()) -> Choice:
     )
 
 
-def usage_count(answer: Any, name: str) -> int | None:
-    """Return a number of an answer's `usage`; None if the server does not give it."""
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if is_count(value) else None
+def usage(answer: Any) -> list[int | None]:
+    """Return the numbers of tokens of an answer's prompt and response; None for one that the server does not give."""
+    given = answer.get("usage") if isinstance(answer, dict) else None
+    counts = [given.get(f"{name}_tokens") if isinstance(given, dict) else None for name in ("prompt", "completion")]
+    return [count if is_count(count) else None for count in counts]
 
 
 def is_count(value: Any) -> bool:
