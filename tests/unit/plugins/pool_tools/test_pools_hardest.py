@@ -33,7 +33,7 @@ def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness,
     }
     for count, words in (
         (5, "4 of 5 problems have a correct response, --count asks for 5"),
-        (0, "is not in the range x>=1"),
+        (0, "Invalid value for '--count'"),
     ):
         refused = harness("pool", "hardest", pool, "--count", count, "--out", out, "--store", tmp_path / "runs")
         assert (refused.code, words in refused.err) == (2, True)
