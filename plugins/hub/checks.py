@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.columns.column import Question
 from harness.columns.responses import SCORE
 from harness.columns.store import ABOUT, Damaged, Memo, read, read_bytes
 from harness.columns.stored import StoredPool
@@ -28,6 +27,7 @@ from harness.errors import HarnessError
 from harness.records import FINISHES, STATUSES
 from harness.system.json_text import digest, parsed
 from harness.system.json_text import read as read_json
+from harness.system.progress import Progress
 
 LIMIT = 4 << 30  # bytes that a file of rows may unpack to
 MOST_BYTES = {"pool.json": 1 << 20, "column.json": 1 << 20, "problems.jsonl": 256 << 20}
@@ -78,32 +78,37 @@ def check_settings(folder: Path) -> None:
             raise HarnessError(f"problems.jsonl is malformed: {value!r:.80} is no problem")
 
 
-def checked(pool: StoredPool, question: Question, columns: Sequence[Path]) -> tuple[list[Path], int]:
-    """A problem's files in these columns, that of its responses first, each read and checked; how many responses.
+def checked(pool: StoredPool, columns: Sequence[Path], progress: Progress) -> tuple[list[list[Path]], int]:
+    """Each problem's files in these columns, that of its responses first, all read and checked; how many responses.
 
     HarnessError for what no run makes, Damaged for a file that does not hold what its name says.
     """
-    paths: list[Path] = []
-    n = pool.about.get("n")
-    for folder in columns:
-        path = pool.path(folder, question, paths[:1])
-        if path is None:
-            continue
-        try:
-            rows, faults = _CHECKS[folder.name.partition(".")[0]](path)
-            faults[f"{rows} rows, and the pool has {n!r:.40} responses to a problem"] = n not in (None, rows)
-            fault = ", ".join(fault for fault, is_so in faults.items() if is_so)
-        except Damaged:
-            raise
-        except HarnessError as failure:
-            fault = str(failure)
-        except Exception as failure:
-            fault = f"no rows of a pool ({type(failure).__name__})"
-        if fault:
-            raise HarnessError(f"{folder.name}, problem {question.problem.id!r:.80}: {fault}")
-        n = rows
-        paths.append(path)
-    return paths, n or 0
+    every, total = [], 0
+    with progress.stage("check", len(pool.questions), "problems", closing=False) as stage:
+        for question in pool.questions.values():
+            paths: list[Path] = []
+            n = pool.about.get("n")
+            for folder in columns:
+                path = pool.path(folder, question, paths[:1])
+                if path is None:
+                    continue
+                try:
+                    rows, faults = _CHECKS[folder.name.partition(".")[0]](path)
+                    faults[f"{rows} rows, and the pool has {n!r:.40} responses to a problem"] = n not in (None, rows)
+                    fault = ", ".join(fault for fault, is_so in faults.items() if is_so)
+                except Damaged:
+                    raise
+                except Exception as failure:
+                    is_ours = isinstance(failure, HarnessError)
+                    fault = str(failure) if is_ours else f"no rows of a pool ({type(failure).__name__})"
+                if fault:
+                    raise HarnessError(f"{folder.name}, problem {question.problem.id!r:.80}: {fault}")
+                n = rows
+                paths.append(path)
+            every.append(paths)
+            total += n or 0
+            stage.advance()
+    return every, total
 
 
 def _responses(path: Path) -> tuple[int, dict[str, Any]]:

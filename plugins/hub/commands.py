@@ -34,19 +34,16 @@ def push(
 ) -> None:
     """Write a pool of the store to the hub as a dataset, with a card and a hash of every file."""
     from harness.system.console import put
-    from harness.system.progress import Progress
 
     from .transfer import push_pool
-
-    kinds = [kind for kind, is_asked in (("vectors", vectors), ("verdicts", verdicts)) if is_asked]
 
     def line(made: dict[str, Any]) -> None:
         size = f"{made['bytes'] / 1e6:,.1f} MB in {', '.join(made['stages'])}"
         numbers = f"{made['responses']:,} responses to {made['problems']:,} problems, {size}"
         put(f"{repo} ({'private' if made['private'] else 'public'}): pool {made['pool']}, {numbers}")
 
-    made = push_pool(key, repo, store, Progress(), private=private, licence=licence, prompts=prompts, kinds=kinds)
-    show(made, as_json, line)
+    kinds = ["responses"] + ["vectors"] * vectors + ["verdicts"] * verdicts
+    show(push_pool(key, repo, store, kinds, licence, prompts, private), as_json, line)
 
 
 def pull(
@@ -60,7 +57,6 @@ def pull(
 ) -> None:
     """Bring a pool from the hub into the store under its key, every hash checked; `run` then samples nothing."""
     from harness.system.console import put
-    from harness.system.progress import Progress
 
     from .transfer import pull_pool
 
@@ -68,4 +64,4 @@ def pull(
         numbers = f"{made['responses']:,} responses to {made['problems']:,} problems, {made['new']:,} of them new here"
         put(f"pool {made['pool']}: {numbers}; {', '.join(made['stages'])} from {repo} at {made['commit'][:12]}")
 
-    show(pull_pool(repo, store, Progress(), revision, verdicts=not no_verdicts), as_json, line)
+    show(pull_pool(repo, store, revision, verdicts=not no_verdicts), as_json, line)

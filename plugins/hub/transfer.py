@@ -17,7 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
@@ -105,46 +105,34 @@ def message(failure: Exception) -> str:
     return f"{type(cause).__name__}: {' '.join(words)}"[:200] + "; run the same command again to go on"
 
 
-def _all_checked(pool: StoredPool, columns: Sequence[Path], progress: Progress) -> tuple[list[list[Path]], int]:
-    """Each problem's files, that of its responses first, all read and checked; the number of responses."""
-    every, rows = [], 0
-    with progress.stage("check", len(pool.questions), "problems", closing=False) as stage:
-        for question in pool.questions.values():
-            paths, n = checked(pool, question, columns)
-            every.append(paths)
-            rows += n
-            stage.advance()
-    return every, rows
+def _summary(repo: str, commit: object, pool: StoredPool, columns: Sequence[Path], rows: int) -> dict[str, Any]:
+    about = {"repo": repo, "commit": str(commit), "pool": pool.key, "problems": len(pool.questions)}
+    return about | {"responses": rows, "stages": [folder.name for folder in columns]}
 
 
 # Push.
 
 
 def push_pool(
-    key: str,
-    repo: str,
-    root: Path,
-    progress: Progress,
-    *,
-    private: bool = False,
-    licence: str | None = None,
-    prompts: str | None = None,
-    kinds: Sequence[str] = (),
+    key: str, repo: str, root: Path, kinds: Sequence[str], licence: str | None, prompts: str | None, private: bool
 ) -> dict[str, Any]:
     """Copy a pool of the store at `root` to a dataset repository in one commit; return a summary of it.
 
-    key        the pool's key, or how it begins
-    private    create the repository as private; an existing one must be private then
-    licence    of the responses, as the hub writes it, e.g. "mit"; None: the card says "unknown"
+    kinds      "responses", then all "vectors" of them, the newest "verdicts" on them; those of an earlier push stay
     prompts    the licence of the problems' texts; None leaves the texts out
-    kinds      push the store's "vectors" of the responses, the newest "verdicts" on them; those of an earlier push stay
     """
-    if licence is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
-        raise HarnessError(f"pool push: --licence is an id of the hub, e.g. mit or cc-by-4.0, got {licence!r}")
+    progress = Progress()
     pool = stored_pool(root, key)
-    _check_prompts(pool, prompts)
+    if prompts is not None:
+        _check_prompts(pool, prompts)
     with pool.store.used():
-        columns = _columns(pool, kinds)
+        columns: list[Path] = []
+        for kind in kinds:
+            folders = pool.columns(kind) if pool.questions else []
+            if not folders:
+                lacks = f"{root} has no {kind} of it: `harness run` makes them"
+                raise HarnessError(f"pool {pool.key}: {lacks if pool.questions else 'holds no responses yet'}")
+            columns += folders[-1:] if kind == "verdicts" else folders
         settings = [pool.folder / "pool.json", *(folder / "column.json" for folder in columns)]
         texts = "".join(path.read_text("utf-8") for path in settings)
         for name, value in dict.fromkeys(re.findall(r'"(\w+)": "((?:/|~|[A-Za-z]:\\|\w+://)[^"]*)"', texts)):
@@ -152,67 +140,43 @@ def push_pool(
         if licence is None:
             progress.say("pool push: no --licence: the card says 'unknown', under which nobody may use it")
         hub = Hub(repo, "pool push")
-        every, rows = _all_checked(pool, columns, progress)
-        local = [*settings, *(path for paths in every for path in paths)]
-        if stale_only := {folder.name for folder in columns} - {path.parent.name for path in local[len(settings) :]}:
-            raise HarnessError(
-                f"pool {pool.key}: no rows of {min(stale_only)} are of these responses: `harness run` first"
-            )
-        add: dict[str, Any] = {path.relative_to(root).as_posix(): path for path in local}
+        every, rows = checked(pool, columns, progress)
+        local = [path for paths in every for path in paths]
+        if stale := {folder.name for folder in columns} - {path.parent.name for path in local}:
+            raise HarnessError(f"pool {pool.key}: no rows of {min(stale)} are of these responses: `harness run` first")
+        add: dict[str, Any] = {path.relative_to(root).as_posix(): path for path in (*settings, *local)}
         with tempfile.TemporaryDirectory() as folder:  # a line's check is tied to the names of its folder and file
             listed = Path(folder) / pool.folder.name / "problems.jsonl"
             list_problems(listed.parent, pool.questions.values(), prompts is not None)
             add[f"{pool.folder.name}/problems.jsonl"] = listed.read_bytes()
-        stems = set(map(_stem, add))
-        about, there = _repository(hub, pool, private, stems)
-        stale = {path for path in there if _stem(path) in stems} - set(add) - {CARD}
         with hub.one_line():
+            hub.api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
+        about, there = hub.about()
+        with hub.one_line():
+            if private and not about.private:
+                raise HarnessError("the repository is public: choose another, or make it private first")
+            replaced = _replaced(there, pool, set(add))
             if CARD not in there or _is_ours(hub, about.sha):
-                folders = {path.split("/")[1] for path in {*there, *add} - stale if path.count("/") == 2}
-                add[CARD] = card(pool, repo, licence, prompts, rows, sorted(folders))
+                names = {path.split("/")[1] for path in {*there, *add} - replaced if path.count("/") == 2}
+                add[CARD] = card(pool, repo, licence, prompts, rows, sorted(names))
             else:
                 progress.say(f"pool push: {CARD} of the repository is not ours: left as it is")
             from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-            operations = [*map(CommitOperationDelete, sorted(stale)), *map(CommitOperationAdd, add, add.values())]
+            operations = [*map(CommitOperationDelete, sorted(replaced)), *map(CommitOperationAdd, add, add.values())]
             title = f"Pool {pool.key}: {rows:,} responses to {len(pool.questions):,} problems"
             commit = hub.api.create_commit(  # `upload_folder` makes several commits of a large folder
                 repo, operations, commit_message=title, repo_type="dataset", parent_commit=about.sha
             )
-    return {
-        "repo": repo,
-        "commit": str(commit.oid),
-        "private": bool(about.private),
-        "bytes": sum(len(each) if isinstance(each, bytes) else each.stat().st_size for each in add.values()),
-        "pool": pool.key,
-        "problems": len(pool.questions),
-        "responses": rows,
-        "stages": [folder.name for folder in columns],
-        "prompts": prompts is not None,
-    }
+    size = sum(len(each) if isinstance(each, bytes) else each.stat().st_size for each in add.values())
+    more = {"private": bool(about.private), "bytes": size, "prompts": prompts is not None}
+    return _summary(repo, commit.oid, pool, columns, rows) | more
 
 
-def _stem(name: str) -> str:
-    """What two files of one problem and column have in common, of which the store would take the last."""
-    return f"{name.rpartition('/')[0]}/{stem_of(Path(name))}"
-
-
-def _columns(pool: StoredPool, kinds: Sequence[str]) -> list[Path]:
-    """The folders to push, that of the responses first."""
-    columns = []
-    for kind in ("responses", *kinds):
-        folders = pool.columns(kind) if pool.questions else []
-        if not folders:
-            lacks = f"{pool.store.root} has no {kind} of it: `harness run` makes them"
-            raise HarnessError(f"pool {pool.key}: {lacks if pool.questions else 'holds no responses yet'}")
-        columns += folders[-1:] if kind == "verdicts" else folders
-    return columns
-
-
-def _check_prompts(pool: StoredPool, prompts: str | None) -> None:
+def _check_prompts(pool: StoredPool, prompts: str) -> None:
     """HarnessError for texts that may not be redistributed; of a task that is not installed nobody knows."""
     task, factory = pool.about.get("task"), None
-    if task and prompts is not None:
+    if task:
         with suppress(HarnessError):
             factory = load_registry().find("task", parse_spec(task).name).load()
     if owner := getattr(factory, "owner", None):
@@ -220,30 +184,31 @@ def _check_prompts(pool: StoredPool, prompts: str | None) -> None:
             f"pool push: the problems of {task} belong to {owner} and are not pushed: leave --prompts away; "
             "the responses join again by the problems' ids"
         )
-    if prompts == "":
+    if not prompts:
         raise HarnessError("pool push: --prompts wants the licence under which the problems' texts may be passed on")
 
 
-def _repository(hub: Hub, pool: StoredPool, private: bool, pushed: set[str]) -> tuple[Any, dict[str, int]]:
-    """The repository (`Hub.about`), made if it is not there; HarnessError if this pool must not go there."""
-    with hub.one_line():
-        hub.api.create_repo(hub.repo, repo_type="dataset", private=private, exist_ok=True)
-    about, there = hub.about()
-    with hub.one_line():
-        if private and not about.private:
-            raise HarnessError("the repository is public: choose another, or make it private first")
-        name = pool_in(there)
-        if name is None and set(there) - {".gitattributes", CARD}:
-            raise HarnessError("the repository holds files that are no pool: choose another, or a new one")
-        if name not in (None, pool.folder.name):
-            raise HarnessError(f"the repository holds pool {name}, and holds one only: choose another")
-        rows = [path for path in there if "/responses." in path and path.endswith(".parquet")]
-        if missing := set(map(_stem, rows)) - pushed:
-            raise HarnessError(
-                f"the repository holds {len(missing)} problems that {pool.store.root} does not: "
-                "`harness pool pull` it first"
-            )
-    return about, there
+def _replaced(there: Mapping[str, int], pool: StoredPool, add: set[str]) -> set[str]:
+    """The repository's files that these replace; HarnessError if they must not go there.
+
+    Of two files of one problem and column (but for the SUM in their names) the store would take the last.
+    """
+
+    def stem(name: str) -> str:
+        return f"{name.rpartition('/')[0]}/{stem_of(Path(name))}"
+
+    name, stems = pool_in(there), set(map(stem, add))
+    if name is None and set(there) - {".gitattributes", CARD}:
+        raise HarnessError("the repository holds files that are no pool: choose another, or a new one")
+    if name not in (None, pool.folder.name):
+        raise HarnessError(f"the repository holds pool {name}, and holds one only: choose another")
+    rows = {stem(path) for path in there if "/responses." in path and path.endswith(".parquet")}
+    if missing := len(rows - stems):
+        root = pool.store.root
+        raise HarnessError(
+            f"the repository holds {missing} problems that {root} does not: `harness pool pull` it first"
+        )
+    return {path for path in there if stem(path) in stems} - add
 
 
 def card(pool: StoredPool, repo: str, licence: str | None, prompts: str | None, rows: int, folders: list[str]) -> bytes:
@@ -293,15 +258,9 @@ def _is_ours(hub: Hub, commit: str) -> bool:
 # Pull.
 
 
-def pull_pool(
-    repo: str, root: Path, progress: Progress, revision: str | None = None, verdicts: bool = True
-) -> dict[str, Any]:
-    """Bring the pool of a repository into the store at `root` under the pool's key, and return a summary of it.
-
-    revision   a branch, tag or commit; None: the newest commit
-    verdicts   False: do not download the repository's verdicts
-    """
-    hub = Hub(repo, "pool pull")
+def pull_pool(repo: str, root: Path, revision: str | None, verdicts: bool) -> dict[str, Any]:
+    """Bring the pool of a repository into the store at `root` under the pool's key, and return a summary of it."""
+    hub, progress = Hub(repo, "pool pull"), Progress()
     about, there = hub.about(revision)
     staging = root / "pull" / digest([hub.endpoint, repo, about.sha])
     with disk_errors(staging):
@@ -322,24 +281,26 @@ def pull_pool(
                 allow_patterns=[f"{name}/*"],
                 ignore_patterns=[] if verdicts else [f"{name}/verdicts.*"],
             )
+    pool = StoredPool(staging / name)
     with Store(root).used(), hub.one_line():
-        made = _brought(StoredPool(staging / name), root, progress)
+        check_settings(pool.folder)
+        columns = [folder for kind in ("responses", "vectors", "verdicts") for folder in pool.columns(kind)]
+        try:
+            every, rows = checked(pool, columns, progress)
+        except Damaged as failure:
+            failure.path.unlink()
+            raise HarnessError(
+                f"{failure.path.relative_to(pool.folder)} is damaged: it is not what its name says; run the same "
+                "command again, and if it is damaged again tell whoever pushed it"
+            ) from failure
+        new = _move(pool, columns, every, root)
     shutil.rmtree(staging)
-    return {"repo": repo, "commit": about.sha, **made}
+    with_texts = any(question.problem.prompt for question in pool.questions.values())
+    return _summary(repo, about.sha, pool, columns, rows) | {"prompts": with_texts, "new": new}
 
 
-def _brought(pool: StoredPool, root: Path, progress: Progress) -> dict[str, Any]:
-    """Check a pool that was fetched, then move it into the store; return what is to be said of it."""
-    check_settings(pool.folder)
-    columns = [folder for kind in ("responses", "vectors", "verdicts") for folder in pool.columns(kind)]
-    try:
-        every, rows = _all_checked(pool, columns, progress)
-    except Damaged as failure:
-        failure.path.unlink()
-        raise HarnessError(
-            f"{failure.path.relative_to(pool.folder)} is damaged: it is not what its name says; run the same command "
-            "again, and if it is damaged again tell whoever pushed it"
-        ) from failure
+def _move(pool: StoredPool, columns: Sequence[Path], every: Sequence[Sequence[Path]], root: Path) -> int:
+    """Move a pool that was fetched and checked into the store; return how many of its problems are new there."""
     count = len(pool.store.files(columns[0]))
     if not every or len(every) < count:
         raise HarnessError(f"half of a pool: of {count - len(every)} files of responses nothing says to which problem")
@@ -362,11 +323,4 @@ def _brought(pool: StoredPool, root: Path, progress: Progress) -> dict[str, Any]
     for path, place in moves.items():
         with disk_errors(place):
             os.replace(path, place)
-    return {
-        "pool": pool.key,
-        "problems": len(every),
-        "responses": rows,
-        "stages": [folder.name for folder in columns],
-        "prompts": any(question.problem.prompt for question in pool.questions.values()),
-        "new": new,
-    }
+    return new

@@ -7,7 +7,7 @@ r"""The layouts of pool files that other tools write. They are asked in this ord
 | lm-eval | `{"doc_id": ..., "doc": {...}, "resps": [[...]], ...}`, one a document and filter | 0.4.0 to 0.4.13 |
 | verl | `{"input": ..., "output": ..., "gts": ..., "score": ..., "step": ...}`, one a sample | 0.3 to 0.9 |
 | codet | `{"prompt": ..., "samples": [...]}`, one a problem, without id | microsoft/CodeT, 2022 |
-| lighteval | parquet of details, see `lighteval` | 0.4 to 0.13 |
+| lighteval | parquet of details, see `evaluations` | 0.4 to 0.13 |
 | inspect_ai | logs (.eval, .json), see `inspect_ai` | what its own reader takes |
 | sequences | FASTA; CSV and TSV with a column `sequence`, see `sequences` | protein design tools, by hand |
 
@@ -30,11 +30,11 @@ from harness.hookspecs import Register
 @hookimpl
 def register_layouts(register: Register) -> None:
     """Register the layouts; lines that fit two of them are read as the earlier one."""
-    register("evalplus", "harness_plugins.layouts.json_lines:Evalplus")
-    register("lm-eval", "harness_plugins.layouts.json_lines:LmEval")
-    register("verl", "harness_plugins.layouts.json_lines:Verl")
-    register("codet", "harness_plugins.layouts.json_lines:CodeT")
-    register("lighteval", "harness_plugins.layouts.lighteval:Lighteval")
+    register("evalplus", "harness_plugins.layouts.evaluations:Evalplus")
+    register("lm-eval", "harness_plugins.layouts.evaluations:LmEval")
+    register("verl", "harness_plugins.layouts.evaluations:Verl")
+    register("codet", "harness_plugins.layouts.evaluations:CodeT")
+    register("lighteval", "harness_plugins.layouts.evaluations:Lighteval")
     register("inspect_ai", "harness_plugins.layouts.inspect_ai:InspectLog")
     register("sequences", "harness_plugins.layouts.sequences:Sequences")
-    register("evalplus-folders", "harness_plugins.layouts.json_lines:EvalplusFolders")
+    register("evalplus-folders", "harness_plugins.layouts.evaluations:EvalplusFolders")

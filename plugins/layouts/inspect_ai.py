@@ -42,10 +42,20 @@ class InspectLog:
 
         HarnessError if inspect_ai cannot read it, or no sample was answered. `say` gets a line on what is not taken.
         """
-        log = _log(path)
+        is_archive = beginning(path, 4) == _ZIP
+        if is_archive:
+            _check_archive(path)
+        extras.require(f"pool {path}: an inspect_ai log", "inspect_ai")
+        reader = importlib.import_module("inspect_ai.log")
+        try:
+            kind = "eval" if is_archive else "json"
+            log = reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
+        except Exception as failure:  # whatever its reader raises on a broken log
+            fault = " ".join(str(failure).split())[:200]
+            raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({fault})") from failure
         samples = log.samples or []
         if not any(map(_is_answered, samples)):
-            errors = [_one_line(each.error.message) for each in samples if each.error]
+            errors = [" ".join(each.error.message.split())[:200] for each in samples if each.error]
             fault = f" (the first ended with: {errors[0]})" if errors else ""
             raise HarnessError(
                 f"pool {path}: an inspect_ai log (status {log.status}) in which none of {len(samples)} samples was "
@@ -53,39 +63,6 @@ class InspectLog:
             )
         say("pool: read as an inspect_ai log; its scores are not taken as verdicts (numbers are taken as scores)")
         return records_of(samples, say)
-
-
-def _log(path: Path) -> Any:
-    """The log as inspect_ai's own reader gives it; HarnessError where it is not installed or cannot read the file."""
-    is_archive = beginning(path, 4) == _ZIP
-    if is_archive:
-        _check_archive(path)
-    extras.require(f"pool {path}: an inspect_ai log", "inspect_ai")
-    reader = importlib.import_module("inspect_ai.log")
-    try:
-        return reader.read_eval_log(str(path), resolve_attachments=True, format="eval" if is_archive else "json")
-    except Exception as failure:  # whatever its reader raises on a broken log
-        raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({_one_line(failure)})") from failure
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:200]
-
-
-def _is_answered(sample: Any) -> bool:
-    return not sample.error and bool(sample.output.choices)
-
-
-def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
-    """Yield a record per sample id, its responses sorted by epoch; records are in order of first appearance.
-
-    Samples that ended in an error or without an answer are left out, and `say` gets a line that counts them.
-    """
-    ordered = sorted(samples, key=lambda sample: sample.epoch)  # stable
-    answered = list(filter(_is_answered, ordered))
-    if len(answered) < len(samples):
-        say(f"pool: {len(samples) - len(answered)} of {len(samples)} samples ended without an answer: no responses")
-    yield from grouped(map(_record, answered))
 
 
 def _check_archive(path: Path) -> None:
@@ -101,16 +78,30 @@ def _check_archive(path: Path) -> None:
         raise HarnessError(f"pool {path}: a zip archive, but no inspect_ai log (no header.json): unpack it")
 
 
-def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
-    choices = sample.output.choices
-    prompt = sample.input if isinstance(sample.input, str) else "\n".join(message.text for message in sample.input)
-    # The scorers' numbers; not their letters and words, nor what is of several choices together.
-    given = (getattr(sample, "scores", None) or {}) if len(choices) == 1 else {}
-    return sample.id, PoolRecord(
-        problem_id=sample.id if isinstance(sample.id, str) else f"sample-{sample.id}",
-        responses=[choice.message.text for choice in choices],
-        finish=["length" if choice.stop_reason in _CUT_OFF else "stop" for choice in choices],
-        reference=sample.target,
-        more_prompts=[prompt],
-        scores={name: [score.value] for name, score in given.items() if is_number(score.value)},
-    )
+def _is_answered(sample: Any) -> bool:
+    return not sample.error and bool(sample.output.choices)
+
+
+def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
+    """Yield a record per sample id, its responses sorted by epoch; records are in order of first appearance.
+
+    Samples that ended in an error or without an answer are left out, and `say` gets a line that counts them.
+    """
+    answered = sorted(filter(_is_answered, samples), key=lambda sample: sample.epoch)
+    if len(answered) < len(samples):
+        say(f"pool: {len(samples) - len(answered)} of {len(samples)} samples ended without an answer: no responses")
+
+    def record(sample: Any) -> tuple[Hashable, PoolRecord]:
+        choices, prompt = sample.output.choices, sample.input
+        # The scorers' numbers; not their letters and words, nor what is of several choices together.
+        given = (getattr(sample, "scores", None) or {}) if len(choices) == 1 else {}
+        return sample.id, PoolRecord(
+            problem_id=sample.id if isinstance(sample.id, str) else f"sample-{sample.id}",
+            responses=[choice.message.text for choice in choices],
+            finish=["length" if choice.stop_reason in _CUT_OFF else "stop" for choice in choices],
+            reference=sample.target,
+            more_prompts=[prompt if isinstance(prompt, str) else "\n".join(message.text for message in prompt)],
+            scores={name: [score.value] for name, score in given.items() if is_number(score.value)},
+        )
+
+    yield from grouped(map(record, answered))

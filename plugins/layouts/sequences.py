@@ -45,11 +45,6 @@ class Candidate:
     scores: Mapping[str, str]
     where: str
 
-    @property
-    def problem(self) -> str:
-        """The problem that its scores name; "" where they name none."""
-        return next((self.scores[name] for name in PROBLEM if self.scores.get(name)), "")
-
 
 class Sequences:
     """FASTA with scores in its headers; CSV and TSV with a column `sequence`.
@@ -75,55 +70,59 @@ class Sequences:
 
         `say` gets a line on the file's format and on the scores that are taken and not taken.
         """
-        with opened(path, "pool") as file:
-            first = next(line for line in file if line.strip())
-            file.seek(0)
-            delimiter = _delimiter(first)
-            kind = "FASTA" if delimiter is None else "a table of sequences"
-            candidates = list(_fasta(path, file) if delimiter is None else _table(path, file, delimiter))
         problems: dict[str, list[Candidate]] = {}
-        for candidate in candidates:
-            problems.setdefault(candidate.problem, []).append(candidate)
-        records = [_record(path, name, answers) for name, answers in problems.items()]
-        say(f"pool: read as {kind}, {len(candidates):,} sequences{_scores_taken(records, candidates)}")
+        named = set[str]()
+        with opened(path, "pool") as file:
+            delimiter = _delimiter(next(line for line in file if line.strip()))
+            file.seek(0)
+            for number, name, text, scores in _fasta(file) if delimiter is None else _table(path, file, delimiter):
+                where = f"pool {path}, line {number} ({name[:40]})"
+                sequence = "".join(text.split()).upper().removesuffix("*")
+                if not sequence:
+                    raise HarnessError(f"{where}: no sequence")
+                if odd := re.search(r"[^A-Z.-]", sequence):
+                    raise HarnessError(f"{where}: {odd[0]!r} is no letter of a sequence")
+                problem = next((scores[name] for name in PROBLEM if scores.get(name)), "")
+                problems.setdefault(problem, []).append(Candidate(name, sequence, scores, where))
+                named.update(scores)
+        records = [_record(path, problem, candidates) for problem, candidates in problems.items()]
+        columns = {"log-probabilities": "logprobs", "verdicts": "correct", "pLDDT and pTM": "measurements"}
+        taken = [kind for kind, column in columns.items() if any(getattr(record, column) for record in records)]
+        others = sorted(named - {*PROBLEM, *LOGPROB, *CORRECT, *PLDDT, *PTM})
+        shown = f" with {', '.join(taken)}" if taken else ""
+        shown += f"; not taken: {', '.join(others[:6])}{', ...' if others[6:] else ''}" if others else ""
+        kind = "FASTA" if delimiter is None else "a table of sequences"
+        say(f"pool: read as {kind}, {sum(map(len, problems.values())):,} sequences{shown}")
         yield from records
 
 
-def _scores_taken(records: list[PoolRecord], candidates: list[Candidate]) -> str:
-    columns = {"log-probabilities": "logprobs", "verdicts": "correct", "pLDDT and pTM": "measurements"}
-    taken = [name for name, column in columns.items() if any(getattr(record, column) is not None for record in records)]
-    known = {*PROBLEM, *LOGPROB, *CORRECT, *PLDDT, *PTM}
-    others = sorted({name for candidate in candidates for name in candidate.scores} - known)
-    shown = ", ".join(others[:6]) + (", ..." if len(others) > 6 else "")
-    return (f" with {', '.join(taken)}" if taken else "") + (f"; not taken: {shown}" if others else "")
-
-
-def _fasta(path: Path, file: IO[str]) -> Iterator[Candidate]:
+def _fasta(file: IO[str]) -> Iterator[tuple[int, str, str, dict[str, str]]]:
+    """The line, name, sequence and scores of each entry: `name=value` between blanks, commas, semicolons or bars."""
     header, lines, start = "", list[str](), 0
     for number, text in enumerate(chain(file, [">"]), 1):
         line = text.strip()
         if line.startswith(">"):
             if start:
-                yield _candidate(header, "".join(lines), _scores(header), f"pool {path}, line {start}")
+                pairs = re.findall(r"([A-Za-z_]\w*)\s*=\s*([^\s,;|]+)", header)
+                yield start, header, "".join(lines), {name.lower(): value for name, value in pairs}
             header, lines, start = line[1:].strip(), [], number
         elif line and not line.startswith(";"):
             lines.append(line)
 
 
-def _scores(header: str) -> dict[str, str]:
-    """The `name=value` pairs of a header, between blanks, commas, semicolons or bars."""
-    return {name.lower(): value for name, value in re.findall(r"([A-Za-z_]\w*)\s*=\s*([^\s,;|]+)", header)}
-
-
-def _table(path: Path, file: IO[str], delimiter: str) -> Iterator[Candidate]:
+def _table(path: Path, file: IO[str], delimiter: str) -> Iterator[tuple[int, str, str, dict[str, str]]]:
     reader = csv.DictReader(file, delimiter=delimiter, strict=True)
     try:
         for row in reader:
             cells = {str(key).strip().lower(): (value or "").strip() for key, value in row.items() if key}
             sequence = next((cells.pop(name) for name in SEQUENCE if name in cells), "")
             name = next((cells[name] for name in NAME if cells.get(name)), "")
-            scores = {key: value for key, value in cells.items() if key not in NAME and value}
-            yield _candidate(name, sequence, scores, f"pool {path}, line {reader.line_num}")
+            yield (
+                reader.line_num,
+                name,
+                sequence,
+                {key: cell for key, cell in cells.items() if key not in NAME and cell},
+            )
     except csv.Error as failure:
         raise HarnessError(f"pool {path}, line {reader.line_num}: not CSV ({failure})") from failure
 
@@ -137,26 +136,24 @@ def _delimiter(header: str) -> str | None:
     return None
 
 
-def _candidate(name: str, text: str, scores: Mapping[str, str], where: str) -> Candidate:
-    sequence = "".join(text.split()).upper().removesuffix("*")
-    if not sequence:
-        raise HarnessError(f"{where} ({name[:40]}): no sequence")
-    odd = next((letter for letter in sequence if not ("A" <= letter <= "Z" or letter in "-.")), None)
-    if odd:
-        raise HarnessError(f"{where} ({name[:40]}): {odd!r} is no letter of a sequence")
-    return Candidate(name, sequence, scores, where)
-
-
-def _record(path: Path, name: str, candidates: list[Candidate]) -> PoolRecord:
+def _record(path: Path, problem: str, candidates: list[Candidate]) -> PoolRecord:
     correct = _column(candidates, CORRECT, "true or false", lambda text: TRUTH[text.lower()])
+    plddt, ptm = (None if correct else _column(candidates, names, "a number", _finite) for names in (PLDDT, PTM))
+    measurements = None
+    if plddt and ptm:
+        scale = 100 if max(plddt) > 1 else 1
+        measurements = [{"plddt": each / scale, "ptm": other} for each, other in zip(plddt, ptm, strict=True)]
+        for candidate, row in zip(candidates, measurements, strict=True):
+            if not all(0 <= value <= 1 for value in row.values()):
+                raise HarnessError(f"{candidate.where}: plddt is from 0 to 1 or to 100, ptm from 0 to 1")
     return PoolRecord(
-        problem_id=name or path.name.split(".")[0],
+        problem_id=problem or path.name.split(".")[0],
         responses=[candidate.sequence for candidate in candidates],
         logprobs=_column(candidates, LOGPROB, "a number", _finite),
         logprob_kind="as the file gives them",
         correct=correct,
-        measurements=None if correct else _confidences(candidates),
-        more_ids=() if name else (ANY,),
+        measurements=measurements,
+        more_ids=() if problem else (ANY,),
         names=[candidate.name.split()[0] if candidate.name else "" for candidate in candidates],
     )
 
@@ -172,8 +169,7 @@ def _column(
         try:
             values.append(value(text))
         except (ValueError, KeyError):
-            where = f"{candidate.where} ({candidate.name[:40]})"
-            raise HarnessError(f"{where}: {name} must be {kind}, got {text!r:.40}") from None
+            raise HarnessError(f"{candidate.where}: {name} must be {kind}, got {text!r:.40}") from None
     return values if name else None
 
 
@@ -183,17 +179,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError
     return value
-
-
-def _confidences(candidates: list[Candidate]) -> list[dict[str, float]] | None:
-    """pLDDT, from 0 to 1 whatever scale it had, and pTM; None unless all candidates have both."""
-    plddt, ptm = (_column(candidates, names, "a number", _finite) for names in (PLDDT, PTM))
-    if plddt is None or ptm is None:
-        return None
-    scale = 100 if max(plddt) > 1 else 1
-    rows = [{"plddt": confidence / scale, "ptm": other} for confidence, other in zip(plddt, ptm, strict=True)]
-    for candidate, row in zip(candidates, rows, strict=True):
-        if not all(0 <= value <= 1 for value in row.values()):
-            where = f"{candidate.where} ({candidate.name[:40]})"
-            raise HarnessError(f"{where}: plddt is from 0 to 1 or to 100, ptm from 0 to 1")
-    return rows

@@ -50,8 +50,7 @@ def inspect(pool: PoolKey, store: StoreDir = Path("runs"), plugin: Plugin = None
     """Show a pool's size: problems, responses, how many are distinct, lengths, and verdicts if it has any."""
     from . import pools
 
-    is_file = Path(pool).exists()
-    show(pools.inspect(pool, store, plugin or ()), as_json, lambda value: pools.put_inspected(value, is_file))
+    show(pools.inspect(pool, store, plugin or ()), as_json, pools.put_inspected)
 
 
 @pool_app.command("show")
@@ -75,21 +74,14 @@ def show_responses(
 
 @pool_app.command()
 @takes(RunConfig, *JOINED, "unsafe_exec")
-def audit(
-    given: dict[str, Any],
-    pool: PoolKey,
-    listed: Listed = 20,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+def audit(given: dict[str, Any], pool: PoolKey, listed: Listed = 20, yes: Yes = False, as_json: Json = False) -> None:
     """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
     from harness.system.progress import Progress
 
     from . import pools
 
     config = _config(given, pool=Path(pool), regrade=True, audit=True)
-    result = pools.audit(config, Progress(asks=not yes))
-    show(result, as_json, lambda value: pools.put_audit(value, listed))
+    show(pools.audit(config, Progress(asks=not yes)), as_json, lambda value: pools.put_audit(value, listed))
 
 
 @pool_app.command()
@@ -98,7 +90,7 @@ def hardest(
     given: dict[str, Any],
     pool: PoolKey,
     out: Out,
-    count: Annotated[int, typer.Option(help="How many problems; the paper takes 200.")] = 200,
+    count: Annotated[int, typer.Option(min=1, help="How many problems; the paper takes 200.")] = 200,
     as_json: Json = False,
 ) -> None:
     """Write which problems a reference model's pool solves least often, but not never; `run --only` takes the file."""

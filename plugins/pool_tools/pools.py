@@ -31,6 +31,8 @@ from harness.system.json_text import canonical_json
 from harness.system.progress import Progress
 
 TROUBLE = ("timeout", "stalled", "memory", "unparsed")  # in a reason: a limit, or no answer that could be read
+COUNTED = ("responses", "correct", "wrong", "errors", "audited", "disputed", "correct_here_only", "correct_there_only")
+NAMES = {"error": "errors", "only the first": "correct_here_only", "only the second": "correct_there_only"}
 EXCERPT = 200  # characters of a line
 
 
@@ -47,13 +49,18 @@ def import_file(config: RunConfig) -> dict[str, Any]:
     return inspect(plan.responses.key, config.store)
 
 
-def _graded_rows(pool: StoredPool) -> Iterator[tuple[Problem, Responses, Any, list[bool]]]:
-    """A stored pool's problems with their responses, the newest verdicts (None without), and which are correct."""
+def _graded_rows(pool: StoredPool) -> Iterator[tuple[Problem, Responses, list[dict[str, Any]]]]:
+    """A stored pool's problems with their responses and the newest verdicts on each, all None without."""
+    none = dict.fromkeys(("status", "reason", "route", "answer"))
     for question in pool.questions.values():
         responses = responses_of(pool.rows("responses", question, {}))
         verdicts = pool.rows("verdicts", question, {"responses": None})
-        statuses = verdicts["status"].to_pylist() if verdicts else []
-        yield question.problem, responses, verdicts, [status == "correct" for status in statuses]
+        yield question.problem, responses, verdicts.to_pylist() if verdicts else [dict(none) for _ in responses.texts]
+
+
+def _marks(rows: list[dict[str, Any]]) -> list[bool]:
+    """Which responses are correct; [] without verdicts."""
+    return [row["status"] == "correct" for row in rows if row["status"]]
 
 
 def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
@@ -61,19 +68,18 @@ def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[st
 
     pool   a pool file, or the key (or its beginning) of a pool in the store `root`, whose newest verdicts count
     """
-    every: Iterable[tuple[Responses, Sequence[bool] | None]]
+    every: Iterable[tuple[Responses, Sequence[bool]]]
     if Path(pool).exists():
         records = read_pool(Path(pool), layouts=Layouts(load_registry(plugin_files)))
-        every = ((record.as_responses(), record.correct) for record in records)
+        every = ((record.as_responses(), record.correct or ()) for record in records)
     else:
         stored = stored_pool(root, pool)
-        pool, every = stored.key, ((responses, correct) for _, responses, _, correct in _graded_rows(stored))
+        pool, every = stored.key, ((responses, _marks(rows)) for _, responses, rows in _graded_rows(stored))
     counts, scores = [], dict[str, None]()
-    for responses, correct in every:
+    for responses, marks in every:
         scores |= dict.fromkeys(responses.scores)
-        size, marks = len(responses), correct or ()
-        made = size, len(set(responses.texts)), float(np.sum(responses.lengths)), responses.finish.count("length")
-        counts.append((*made, len(marks), sum(marks), any(marks)))
+        length, cut = float(np.sum(responses.lengths)), responses.finish.count("length")
+        counts.append((len(responses), len(set(responses.texts)), length, cut, len(marks), sum(marks), any(marks)))
     sizes = [size for size, *_ in counts]
     if not sum(sizes):
         raise HarnessError(f"pool {pool}: holds no responses yet")
@@ -112,15 +118,12 @@ def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collect
     if problem_id is not None and problem_id not in stored.questions:
         guess = did_you_mean(problem_id, list(stored.questions)).replace("installed", "there")
         raise HarnessError(f"pool show: pool {stored.key} has no problem {problem_id!r} {guess}")
-    problems, none = [], dict.fromkeys(("status", "reason", "route", "answer"))
-    for problem, responses, verdicts, _ in _graded_rows(stored):
-        if problem_id not in (None, problem.id):
-            continue
-        rows = verdicts.to_pylist() if verdicts else [dict(none) for _ in responses.texts]
+    problems = []
+    for problem, responses, rows in _graded_rows(stored):
         listed = [
             {"index": index, "verdict": row.pop("status"), **row, "text": text}
             for index, (text, row) in enumerate(zip(responses.texts, rows, strict=True))
-            if not statuses or row["status"] in statuses
+            if problem_id in (None, problem.id) and (not statuses or row["status"] in statuses)
         ]
         problems += [{"problem_id": problem.id, "prompt": problem.prompt, "responses": listed}] if listed else []
     return {"pool": stored.key, "graded": graded, "problems": problems}
@@ -131,17 +134,19 @@ def export(key: str, out: Path, root: Path) -> str:
     pool = stored_pool(root, key)
     kind = (pool.about.get("engine") or {}).get("logprob_kind") or "sum, temperature 1, unfiltered"  # else our own
     lines = []
-    for problem, responses, _, correct in _graded_rows(pool):
+    for problem, responses, rows in _graded_rows(pool):
         line: dict[str, Any] = {"problem_id": problem.id, "prompt": problem.prompt, "responses": list(responses.texts)}
         if not np.isnan(responses.logprobs).any():
             line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": kind}
         if "length" in responses.finish:  # without it every response counts as complete, and is graded so
             line["finish"] = list(responses.finish)
-        scores = {name: np.asarray(values, float).tolist() for name, values in responses.scores.items()}
-        if scores:
-            line["scores"] = {name: [None if x != x else x for x in values] for name, values in scores.items()}
-        lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
-    write_atomically(out, ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
+        if responses.scores:
+            columns = {name: np.asarray(values, float).tolist() for name, values in responses.scores.items()}
+            line["scores"] = {name: [None if x != x else x for x in values] for name, values in columns.items()}
+        if correct := _marks(rows):
+            line["correct"] = correct
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    write_atomically(out, "".join(lines).encode("utf-8", "surrogatepass"))
     return f"{out}: {len(lines)} problems" + (", with verdicts" if pool.column("verdicts") else "")
 
 
@@ -170,8 +175,8 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
         for index, (verdict, second, dispute) in enumerate(zip(verdicts, seconds, disputed, strict=True)):
             status, reason, route = verdict["status"], verdict["reason"] or "", verdict["route"] or ""
             trouble = next((name for name in TROUBLE if name in reason), "")
-            counts.update(["responses", status, trouble, dispute])
-            counts["audited"] += second["status"] is not None
+            counts.update(NAMES.get(each, each) for each in ("responses", status, trouble, dispute))
+            counts.update(audited=second["status"] is not None, disputed=bool(dispute))
             routes[route or "-"] += 1
             if status != "correct":
                 reasons[reason or "-"] += 1
@@ -179,20 +184,11 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
                 entry = {"problem_id": problem.id, "index": index, "why": why, "answer": verdict["answer"]}
                 entry |= {"reference": reference, "verdict": status, "reason": reason, "route": route}
                 listed.append(entry | {"second": second["status"], "second_reason": second["reason"] or ""})
-    here, there = counts["only the first"], counts["only the second"]
     gradings = [about(plan.store.rows(plan.chance, question)) for question in plan.questions if plan.chance]
     return {
         "pool": plan.responses.key,
         "problems": len(plan.questions),
-        "responses": counts["responses"],
-        "correct": counts["correct"],
-        "wrong": counts["wrong"],
-        "errors": counts["error"],
-        "audited": counts["audited"],
-        "disputed": here + there,
-        "correct_here_only": here,
-        "correct_there_only": there,
-        **{name: counts[name] for name in TROUBLE},
+        **{name: counts[name] for name in (*COUNTED, *TROUBLE)},
         "routes": dict(routes.most_common()),
         "reasons": dict(reasons.most_common(20)),
         "chance": chance_level([(hits, tried) for hits, tried in gradings if tried], seed=0),
@@ -211,7 +207,7 @@ def hardest(config: RunConfig, count: int, out: Path) -> dict[str, Any]:
         {"problem_id": "algebra/test-17", "n": 1024, "correct": 3}      one line a problem, the hardest first
 
     `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store. HarnessError if
-    `count` is below 1, or fewer problems have a correct response.
+    fewer problems have a correct response.
     """
     plan = _graded(config, Progress())
     assert plan.verdicts
@@ -220,8 +216,6 @@ def hardest(config: RunConfig, count: int, out: Path) -> dict[str, Any]:
         statuses = plan.store.rows(plan.verdicts, question)["status"].to_pylist()[: plan.n]
         if correct := statuses.count("correct"):
             solved.append({"problem_id": question.problem.id, "n": len(statuses), "correct": correct})
-    if count < 1:
-        raise HarnessError(f"pool hardest: --count must be at least 1, got {count}")
     if len(solved) < count:
         raise HarnessError(
             f"pool hardest: {len(solved)} of {len(plan.questions)} problems have a correct response, --count asks for "
@@ -302,8 +296,9 @@ def put_summary(value: Mapping[str, Any]) -> None:
     put(table)
 
 
-def put_inspected(value: Mapping[str, Any], is_file: bool) -> None:
+def put_inspected(value: Mapping[str, Any]) -> None:
     """Print what `inspect` returned, with names that say what is a share, and of a file whose verdicts count."""
+    is_file = Path(value["pool"]).exists()
     names = {"distinct": "distinct (share)", "cut_at_max_tokens": "cut at max tokens (share)"}
     names |= {"graded": "verdicts in the file"} if is_file else {}
     put_summary({names.get(key, key): entry for key, entry in value.items()})
@@ -312,10 +307,7 @@ def put_inspected(value: Mapping[str, Any], is_file: bool) -> None:
 
 
 def put_responses(value: Mapping[str, Any], listed: int, full: bool) -> None:
-    """Print the first `listed` responses that `show` returned, under their problems' prompts.
-
-    Not `full`: of each the first two lines and the last two, which state the answer.
-    """
+    """Print the first `listed` responses; not `full`: of each two lines, and the last two, which state the answer."""
     left = listed
     for problem in value["problems"]:
         shown = problem["responses"][:left]

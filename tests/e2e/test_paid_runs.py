@@ -36,7 +36,7 @@ def command(server, tmp_path):
 
 def requests(store):
     """How many requests the store counts."""
-    return int(sum(np.sum(lines(path, ""), axis=0)[0] for path in store.glob("*/paid/spent.jsonl")))
+    return int(sum(np.sum(lines(path), axis=0)[0] for path in store.glob("*/paid/spent.jsonl")))
 
 
 def made(store):

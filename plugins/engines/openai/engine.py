@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -28,8 +28,7 @@ from harness.hookspecs import Register
 from harness.records import Floats, Limits, SampleRequest
 
 from .ledger import Ledger, append, lines, shown, worst_case
-from .requests import Key, Server, Session, finished
-from .wire import BYTES_A_TOKEN, PATHS, Choice, Failed, Form, Refused, first_form, is_count, read_choice, usage_count
+from .requests import BYTES_A_TOKEN, PATHS, Choice, Failed, Form, Server, finished, first_form, read_choice, usage
 
 PROVIDER = "https://api.openai.com/v1"
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
@@ -81,16 +80,14 @@ class OpenAI:
     def __post_init__(self) -> None:
         if self.api not in PATHS:
             raise HarnessError(f"openai: api must be chat or completions, got {self.api!r}")
-        for name, least in (("concurrency", 1), ("retries", 0), ("price_in", 0), ("price_out", 0)):
-            value = getattr(self, name)
-            if value is not None and not least <= value < math.inf:
-                raise HarnessError(f"openai: {name} must be at least {least}, got {value}")
-        if not 0 < self.timeout_s < math.inf:
-            raise HarnessError(f"openai: timeout_s must be > 0 and finite, got {self.timeout_s}")
-        key = Key(self.key_env or "OPENAI_API_KEY", required=self.key_env is not None)
-        self._server = Server(base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER), key, self.timeout_s)
+        least = {"concurrency": 1, "timeout_s": 0.001, "retries": 0, "price_in": 0, "price_out": 0}
+        for name, value in ((name, getattr(self, name)) for name in least):
+            if value is not None and not least[name] <= value < math.inf:
+                raise HarnessError(f"openai: {name} must be finite and at least {least[name]}, got {value}")
+        url = base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
+        self._server = Server(url, self.key_env or "OPENAI_API_KEY", self.key_env is not None, self.timeout_s)
         self._ledger = Ledger(Limits(), (self.price_in, self.price_out))
-        self._form: Form | None = None  # with which a request has succeeded
+        self._form_works = False  # a request in the form `_form` has succeeded
 
     @property
     def name(self) -> str:
@@ -106,13 +103,8 @@ class OpenAI:
         """Return the model, the API, and what lasts of the server's description of it; neither the url nor the key."""
         described = {name: each for name, each in self._served.items() if isinstance(each, OF_MODEL.get(name, ()))}
         served = {name: without_folder(each) if isinstance(each, str) else each for name, each in described.items()}
-        about = {"engine": "openai", "model": self.name, "api": self.api}
-        return {**about, "served": served, "logprob_kind": self.logprob_kind}
-
-    @property
-    def logprob_kind(self) -> str:
-        """Return what the log-probabilities mean; not every server's are unfiltered and at temperature 1."""
-        return UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
+        logprobs = UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
+        return {"engine": "openai", "model": self.name, "api": self.api, "served": served, "logprob_kind": logprobs}
 
     def problems_per_call(self, n: int) -> int:
         """Return the number of problems that keep all connections busy for some rounds."""
@@ -132,16 +124,14 @@ class OpenAI:
                 "openai: --max-cost needs the model's prices, per million tokens: add them, e.g. --engine "
                 "openai:price_in=0.15,price_out=0.6"
             )
-        unwritten, self._ledger = self._ledger.unwritten, Ledger(limits, (self.price_in, self.price_out))
-        for tokens in unwritten:
-            self._ledger.add(tokens)
+        self._ledger = Ledger(limits, (self.price_in, self.price_out), self._ledger.unwritten)
 
     def quote(self, prompts: Sequence[Sequence[Message]], rows: Sequence[int], max_tokens: int) -> str:
         """Return what rows[j] responses to each prompt j cost at most, as a clause; "" without prices."""
         sent = sum(n * math.ceil(characters(prompt) / BYTES_A_TOKEN) for prompt, n in zip(prompts, rows, strict=True))
         cost = (sent * self.price_in + sum(rows) * max_tokens * self.price_out) / 1e6
-        estimate = f"(prompts estimated: {BYTES_A_TOKEN} characters a token)"
-        return f"which cost up to about {shown(cost)} {estimate}" if cost else ""
+        estimate = f"{shown(cost)} (prompts estimated: {BYTES_A_TOKEN} characters a token)"
+        return f"which cost up to about {estimate}" if cost else ""
 
     def spending(self) -> str:
         """Return what the pool has cost so far, in few words; "" without prices or cap."""
@@ -159,29 +149,26 @@ class OpenAI:
         Return one line that says what the server lacks (seeds, log-probabilities); "" if it lacks nothing.
         If the server does not tell its context, the response may be max_tokens long.
         """
-        if max_tokens < 1:
-            raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
         if not prompts:
             return ""
-        context = next((each for name in ("max_model_len", "n_ctx") if is_count(each := self._served.get(name))), 0)
+        sizes = [self._served.get(name) for name in ("max_model_len", "n_ctx")]
+        context = next((each for each in sizes if type(each) is int), 0)
         probe = SampleRequest([max(prompts, key=characters)], 1, Sampler(), 1 if context else max_tokens, [0])
 
         async def probed() -> int | None:
-            async with self._server.session(1) as session:
-                return (await self.ask(session, probe, 0, 0))[1]
+            async with self._server.connected(1):
+                return (await self.ask(probe, 0, 0))[1]
 
         try:
             length = finished(probed()) or 0
         except Failed as failure:
             raise (HarnessError(self._ledger.over) if self._ledger.over else self._explained(failure)) from None
         if context and length + max_tokens > context:
-            room = context - length
-            most = f"--max-tokens can be {room} at most" if room > 0 else "no --max-tokens fits"
             raise HarnessError(
                 f"{self.name}: the longest prompt has {length} tokens, and --max-tokens {max_tokens} more do not fit "
-                f"a context of {context}: {most}"
+                f"a context of {context}: --max-tokens can be {max(0, context - length)} at most"
             )
-        fields = (self._form or self._first_form).fields
+        fields = self._form.fields
         lacks = [] if "seed" in fields else ["takes no seeds (this pool cannot be sampled again)"]
         lacks += [] if "logprobs" in fields else ["gives no log-probabilities"]
         return f"openai: the server {' and '.join(lacks)}" if lacks else ""
@@ -194,18 +181,69 @@ class OpenAI:
         if request.sampler.steers:
             kind = type(request.sampler).__name__
             raise HarnessError(f"openai: {kind} steers decoding itself, which no server follows")
-        if request.states:
-            _no_states()
         if request.journals and self._ledger.limits.folder != (folder := request.journals[0].parent):
             self.charge(replace(self._ledger.limits, folder=folder))
         with self._ledger.opened() if request.journals else nullcontext():
-            sampled = finished(Call(self, request).all())
+            sampled = finished(self._sampled(request))
         if self._ledger.over:
             raise HarnessError(self._ledger.over)
         reasons = [reason for responses in sampled for reason in responses.missing.values()]
         if reasons and request.rows is None and not any(map(len, sampled)):
             raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
         return sampled
+
+    async def _sampled(self, request: SampleRequest) -> list[Responses]:
+        """Request all rows that no journal has, as many at once as the server takes; return the responses to prompts.
+
+        A row is written to its prompt's journal, if there is any, before anything else is done with it.
+        """
+        bases = [seed_base(seed, LONG_SEEDS if self._owner == "vllm" else SEEDS) for seed in request.seeds]
+        rows = request.rows or [range(request.n)] * len(request.prompts)
+        # Row -> its Choice, or the reason why it is missing.
+        results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
+
+        def responses(j: int) -> Responses:
+            choices = [each for row in rows[j] if isinstance(each := results[j][row], Choice)]
+            token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
+            return Responses(
+                texts=[choice.text for choice in choices],
+                finish=[choice.finish for choice in choices],
+                lengths=np.array([min(request.max_tokens, choice.length) for choice in choices], np.int64),
+                logprobs=np.array([choice.logprob for choice in choices], np.float64),  # NaN for None
+                token_ids=token_ids if len(token_ids) == len(choices) else None,
+                missing={row: reason for row in rows[j] if isinstance(reason := results[j][row], str)},
+            )
+
+        def hand_over(j: int, new: int) -> None:
+            request.report(new)
+            if len(results[j]) == len(rows[j]):
+                request.done(j, responses(j))
+
+        async def one(j: int, row: int) -> None:
+            def keep(choice: Choice) -> None:
+                if request.journals:
+                    append(request.journals[j], [{"row": row, **vars(choice)}], durable=self.is_charged)
+
+            try:
+                choice, _ = await self.ask(request, j, bases[j] + row, keep)
+                results[j][row] = choice
+                request.tokens(min(request.max_tokens, choice.length))
+            except Failed as failure:
+                results[j][row] = str(failure)
+            hand_over(j, 1)
+
+        for j, path in enumerate(request.journals):
+            kept = {line.pop("row"): Choice(**line) for line in lines(path)}
+            results[j].update((row, kept[row]) for row in rows[j] if row in kept)
+        try:
+            async with self._server.connected(self._in_flight), asyncio.TaskGroup() as group:
+                for j in range(len(rows)):
+                    hand_over(j, len(results[j]))
+                    for row in [row for row in rows[j] if row not in results[j]]:
+                        group.create_task(one(j, row))
+        except ExceptionGroup as failures:  # several requests may have been refused for the same reason
+            raise failures.exceptions[0] from None
+        return [responses(j) for j in range(len(rows))]
 
     def encode(
         self,
@@ -214,9 +252,8 @@ class OpenAI:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """Raise HarnessError if states are requested: this API gives none."""
         if states:
-            _no_states()
+            raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")
         return {}
 
     # The server's description of itself.
@@ -226,28 +263,28 @@ class OpenAI:
         """Return the entries of /v1/models; empty if the server has no such list, or does not show it."""
 
         async def models() -> Any:
-            async with self._server.session(1) as session:
-                return await session.ask("GET", "/models")
+            async with self._server.connected(1):
+                return await self._server.tried(partial(self._server.send, "GET", "/models"))
 
         try:
             answer = finished(models())
         except Failed as failure:
-            if isinstance(failure, Refused) and failure.status != 401:
+            if failure.status not in (0, 401):
                 return []
             raise self._explained(failure) from None
         entries = answer.get("data") if isinstance(answer, dict) else answer
-        listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        return [entry for entry in listed if isinstance(entry.get("id"), str) and entry["id"]]
+        listed = entries if isinstance(entries, list) else []
+        return [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
     @cached_property
     def _model(self) -> str:
         if self.model is not None:
             return self.model
-        names = [entry["id"] for entry in self._listed]
+        names = [str(entry["id"]) for entry in self._listed]
         if len(names) != 1:
-            serves = f"it serves {', '.join(names[:5])}{', ...' if names[5:] else ''}" if names else "it lists none"
+            serves = f"it lists {', '.join(names[:5] + ['...'] * (len(names) > 5)) or 'none'}"
             raise HarnessError(f"openai: say which --model the server at {self._server.url} is to run ({serves})")
-        return str(names[0])
+        return names[0]
 
     @property
     def _served(self) -> Mapping[str, Any]:
@@ -264,55 +301,52 @@ class OpenAI:
         return self.concurrency or (IN_FLIGHT_VLLM if self._owner == "vllm" else IN_FLIGHT)
 
     @cached_property
-    def _first_form(self) -> Form:
+    def _form(self) -> Form:
         return first_form(self.api, knows_extras=self._owner in FILTERING)
 
     # Requests.
 
     async def ask(
-        self, session: Session, request: SampleRequest, j: int, seed: int, keep: Callable[[Choice], None] | None = None
+        self, request: SampleRequest, j: int, seed: int, keep: Callable[[Choice], None] = lambda choice: None
     ) -> tuple[Choice, int | None]:
         """Return a response to prompt j, and the prompt's length in tokens, if the server tells it.
 
         The first refusals show which fields the server accepts. `keep` is called first of all with what arrived.
         """
-        form, prompt = self._form or self._first_form, request.prompts[j]
-        worst = worst_case(prompt, request.max_tokens)
+        form, worst = self._form, worst_case(request.prompts[j], request.max_tokens)
 
-        def read(answer: Any) -> tuple[Choice, int | None]:
-            counts = usage_count(answer, "prompt_tokens"), usage_count(answer, "completion_tokens")
-            if None not in counts:  # they are paid for even if the answer makes no sense
-                self._ledger.add(np.array([1, *counts]) - worst)
-            choice = read_choice(answer, request.stop)
-            if keep:
+        async def once() -> tuple[Choice, int | None]:
+            async with self._ledger.request(worst):
+                body = form.body(self._model, request.prompts[j], request, seed)
+                answer = await self._server.send("POST", PATHS[self.api], body)
+                counts = usage(answer)
+                if None not in counts:  # they are paid for even if the answer makes no sense
+                    self._ledger.add(np.array([1, *counts]) - worst)
+                choice = read_choice(answer, request.stop)
                 keep(choice)
-            return choice, counts[0]
+                return choice, counts[0]
 
         while True:
-            body = form.body(self._model, prompt, request, seed)
-            gate = partial(self._ledger.request, worst)
             try:
-                answered = await session.ask("POST", PATHS[self.api], body, read, gate, self.retries)
-            except Refused as refusal:
-                if refusal.status not in (400, 422):
-                    raise
-                narrower = form.after_refusal(str(refusal), request.sampler, proven=self._form is not None)
-                if narrower is None:
+                answered = await self._server.tried(once, self.retries)
+            except Failed as failure:
+                refusal = str(failure) if failure.status in (400, 422) else ""
+                narrower = refusal and form.after_refusal(refusal, request.sampler, self._form_works)
+                if not narrower:
                     raise
                 form = narrower
             else:
-                self._form = self._form or form
+                self._form, self._form_works = self._form if self._form_works else form, True
                 return answered
 
     def _explained(self, failure: Failed) -> HarnessError:
         """Return a failure before sampling as an error of one line that says what to do."""
-        server, status = self._server, getattr(failure, "status", 0)
+        server, status = self._server, failure.status
         if not status:
             return HarnessError(f"openai: the server at {server.url} does not answer: {failure}")
         if status in (401, 403):
-            key = "the key in" if os.environ.get(server.key.variable) else "no key in"
-            what = f"refuses {key} {server.key.name} ({failure}): set it, or say key_env=NAME"
-            return HarnessError(f"openai: the server at {server.url} {what}")
+            what = f"{'the' if os.environ.get(server.variable) else 'no'} key in {server.variable} ({failure})"
+            return HarnessError(f"openai: the server at {server.url} refuses {what}: set it, or say key_env=NAME")
         if status not in (404, 405):
             return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({failure})")
         names = [entry["id"] for entry in self._listed]
@@ -321,77 +355,6 @@ class OpenAI:
             return HarnessError(f"openai: no model {self._model!r} at {server.url} {guess}")
         where = f"{server.url}{PATHS[self.api]} for model {self._model!r} ({failure})"
         return HarnessError(f"openai: nothing at {where}: check url, --model and api=chat|completions")
-
-
-class Call:
-    """One call of `sample`: for each row of each prompt its Choice, or the reason why it is missing.
-
-    A row is written to its problem's journal, if the call has any, before anything else is done with it. Rows that a
-    journal has are not requested.
-    """
-
-    def __init__(self, engine: OpenAI, request: SampleRequest) -> None:
-        self.engine, self.request = engine, request
-        below = LONG_SEEDS if engine._owner == "vllm" else SEEDS
-        self.bases = [seed_base(seed, below) for seed in request.seeds]
-        whole = [range(request.n)] * len(request.prompts)
-        self.rows: Sequence[Sequence[int]] = whole if request.rows is None else request.rows
-        self.results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
-        for j, path in enumerate(request.journals):
-            for line in lines(path, "delete the file; its responses are then asked for (and paid for) again"):
-                if (row := line.pop("row")) in self.rows[j]:
-                    self.results[j][row] = Choice(**line)
-            request.report(len(self.results[j]))
-
-    async def all(self) -> list[Responses]:
-        """Request all rows, as many at once as the session allows; return the responses to all prompts."""
-        engine = self.engine
-        try:
-            async with engine._server.session(engine._in_flight) as session, asyncio.TaskGroup() as group:
-                for j, rows in enumerate(self.rows):
-                    self.hand_over(j)
-                    for row in rows:
-                        if row not in self.results[j]:
-                            group.create_task(self.one(session, j, row))
-        except ExceptionGroup as failures:  # several requests may have been refused for the same reason
-            raise failures.exceptions[0] from None
-        return [self.responses(j) for j in range(len(self.rows))]
-
-    async def one(self, session: Session, j: int, row: int) -> None:
-        """Request a row of prompt j, and store the result."""
-        request = self.request
-
-        def keep(choice: Choice) -> None:
-            if request.journals:
-                append(request.journals[j], [{"row": row, **vars(choice)}], durable=self.engine.is_charged)
-
-        try:
-            choice, _ = await self.engine.ask(session, request, j, self.bases[j] + row, keep)
-            self.results[j][row] = choice
-            request.tokens(min(request.max_tokens, choice.length))
-        except Failed as failure:
-            self.results[j][row] = str(failure)
-        request.report(1)
-        self.hand_over(j)
-
-    def hand_over(self, j: int) -> None:
-        """Hand over prompt j's responses, if there is a result for each of its rows."""
-        if len(self.results[j]) == len(self.rows[j]):
-            self.request.done(j, self.responses(j))
-
-    def responses(self, j: int) -> Responses:
-        """Return the responses to prompt j in the order of its rows; those that failed are in `missing`."""
-        results = {row: self.results[j][row] for row in self.rows[j]}
-        choices = [choice for choice in results.values() if isinstance(choice, Choice)]
-        token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
-        return Responses(
-            texts=[choice.text for choice in choices],
-            finish=[choice.finish for choice in choices],
-            lengths=np.array([min(self.request.max_tokens, choice.length) for choice in choices], np.int64),
-            logprobs=np.array([choice.logprob for choice in choices], np.float64),  # NaN for None
-            token_ids=token_ids if len(token_ids) == len(choices) else None,
-            missing={row: reason for row, reason in results.items() if isinstance(reason, str)},
-        )
 
 
 def base_url(text: str) -> str:
@@ -424,7 +387,3 @@ def characters(prompt: Sequence[Message]) -> int:
 def seed_base(seed: int, below: int) -> int:
     """Return the seed of a problem's first row, in [0, below), computed from the problem's seed."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
-
-
-def _no_states() -> NoReturn:
-    raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")

@@ -27,7 +27,7 @@ from harness.records import Limits
 from harness.system.files import disk_errors
 from harness.system.json_text import parsed
 
-from .wire import Again, Failed, size
+from .requests import Failed, size
 
 Tokens: TypeAlias = npt.NDArray[np.int64]  # (3,): requests, tokens of their prompts, tokens of their responses
 
@@ -49,20 +49,17 @@ def shown(money: float) -> str:
 class Ledger:
     """What the pool of `limits.folder` has used at most, and its caps; nothing is written but while it is open.
 
-    prices  money per million tokens of prompts and of responses
-    over    the line that says which cap a request did not fit
+    prices     money per million tokens of prompts and of responses
+    unwritten  what was used before the folder existed (by checks)
+    over       the line that says which cap a request did not fit
     """
 
-    def __init__(self, limits: Limits, prices: tuple[float, float]) -> None:
+    def __init__(self, limits: Limits, prices: tuple[float, float], unwritten: Iterable[Tokens] = ()) -> None:
         self.limits, self.path = limits, limits.folder and limits.folder / "spent.jsonl"
         self.rates = np.array([0, *prices]) / 1e6
-        self.unwritten: list[Tokens] = []  # of checks, made before the folder exists
+        self.unwritten = list(unwritten)
         self.is_open, self.live, self.over = False, 0, ""
         self.read()
-
-    def cost(self, tokens: Tokens) -> float:
-        """Return what tokens cost."""
-        return float(tokens @ self.rates)
 
     @property
     def is_charged(self) -> bool:
@@ -71,7 +68,7 @@ class Ledger:
 
     def read(self) -> None:
         """Sum what was written, by other runs too."""
-        written = lines(self.path, "delete the file; what it counted is then not in the sum") if self.path else []
+        written = lines(self.path) if self.path else []
         self.spent: Tokens = np.array([[0, 0, 0], *written, *self.unwritten], np.int64).sum(axis=0)
 
     def add(self, tokens: Tokens) -> None:
@@ -110,52 +107,52 @@ class Ledger:
 
         Failed if it does not fit even when no other is in flight.
         """
-        while not self.fits(worst):
+        while line := self.exceeded(worst):
             if not self.live:
-                self.over = self._stopped(worst)
-                raise Failed(self.over)
+                self.over = line
+                raise Failed(line)
             await asyncio.sleep(PAUSE_S)
         self.add(worst)
         self.live += 1
         try:
             yield
-        except (Again, Failed) as failure:
-            if not getattr(failure, "is_paid", False):
+        except Failed as failure:
+            if not failure.is_paid:
                 self.add(-worst)
             raise
         finally:
             self.live -= 1
 
-    def fits(self, worst: Tokens) -> bool:
-        """Whether all that is spent and in flight, and this, is within the caps."""
-        most, cost, tokens = self.spent + worst, self.limits.max_cost, self.limits.max_tokens
-        within = cost is None or self.cost(most) <= cost * (1 + 1e-12)
-        return within and (tokens is None or int(most[1:].sum()) <= tokens)
+    def exceeded(self, worst: Tokens) -> str:
+        """Return which cap this exceeds together with all that is spent and in flight, as a line; "" if none."""
+        money = ("--max-cost", self.limits.max_cost, self.rates, shown)
+        tokens = ("--max-tokens-total", self.limits.max_tokens, np.array([0, 1, 1]), "{:,.0f} tokens".format)
+        for option, cap, weights, text in (money, tokens):
+            spent, more = float(self.spent @ weights), float(worst @ weights)
+            if cap is not None and spent + more > cap * (1 + 1e-12):
+                return (
+                    f"openai: stopped before {option}, {text(cap)}: {text(spent)} spent on this pool in all runs, and "
+                    f"what comes next may take {text(more)}; what was paid for is kept: go on with a higher {option}"
+                )
+        return ""
 
-    def _stopped(self, worst: Tokens) -> str:
-        option, cap = "--max-cost", self.limits.max_cost
-        if cap is not None and self.cost(self.spent + worst) > cap:
-            limit, so_far, more = shown(cap), shown(self.cost(self.spent)), shown(self.cost(worst))
-        else:
-            option, limit = "--max-tokens-total", f"{self.limits.max_tokens:,} tokens"
-            so_far, more = f"{self.spent[1:].sum():,}", f"{worst[1:].sum():,}"
-        return (
-            f"openai: stopped before {option}, {limit}: {so_far} spent on this pool in all runs, and what comes next "
-            f"may take {more}; all that was paid for is kept: go on with a higher {option}"
-        )
+    @property
+    def cost(self) -> str:
+        """What has been spent, in money."""
+        return shown(float(self.spent @ self.rates))
 
     def spending(self) -> str:
         """Return what the pool has cost so far: "0.12 of 5.00 spent"; "" without prices or cap."""
-        cost, most, tokens = self.limits.max_cost, self.limits.max_tokens, self.spent[1:].sum()
+        cap, most = self.limits.max_cost, self.limits.max_tokens
         if self.rates.any():
-            return f"{shown(self.cost(self.spent))}{f' of {shown(cost)}' if cost else ''} spent"
-        return f"{tokens:,} of {most:,} tokens spent" if most else ""
+            return f"{self.cost}{f' of {shown(cap)}' if cap else ''} spent"
+        return f"{self.spent[1:].sum():,} of {most:,} tokens spent" if most else ""
 
     def bill(self) -> str:
         """Return one line about all that the pool has used, in other runs too; "" if it has used nothing."""
         self.read()
         requests, prompt, completion = self.spent
-        cost = f": {shown(self.cost(self.spent))}" if self.rates.any() else ""
+        cost = f": {self.cost}" if self.rates.any() else ""
         tokens = f"{prompt:,} prompt tokens, {completion:,} response tokens{cost}"
         return f"openai: {requests:,} requests, {tokens}, in all runs of this pool" if requests else ""
 
@@ -173,7 +170,7 @@ def append(path: Path, values: Iterable[Any], durable: bool) -> None:
             os.fsync(file.fileno())
 
 
-def lines(path: Path, remedy: str) -> list[Any]:
+def lines(path: Path) -> list[Any]:
     """Return a file's lines, [] if there is none; one that a killed run left unfinished is cut off.
 
     HarnessError, with the remedy, if a line is damaged.
@@ -188,7 +185,10 @@ def lines(path: Path, remedy: str) -> list[Any]:
     pairs = [line.partition(b" ") for line in whole.splitlines()]
     for number, (digest, _, text) in enumerate(pairs, 1):
         if digest != _digest(text):
-            raise HarnessError(f"openai: {path}, line {number}, is damaged: {remedy}")
+            raise HarnessError(
+                f"openai: {path}, line {number}, is damaged: delete the file; what it holds is then not counted, and "
+                "its responses are asked for (and paid for) again"
+            )
     return [parsed(text, str(path), lenient=True) for _, _, text in pairs]
 
 

@@ -53,7 +53,7 @@ def test_hidden_states_and_steering_are_refused():
         engine = OpenAI(url=url)
         sampled = sample(engine)[0]
         line = "openai: a server gives no hidden states: choose --embedder sentence or tfidf"
-        assert refusal_of(sample, engine, states=["mean"]) == refusal_of(engine.encode, CHAT, sampled, ["mean"]) == line
+        assert refusal_of(engine.encode, CHAT, sampled, ["mean"]) == line
         assert engine.encode(CHAT, sampled, []) == {}
         steering = type("Steering", (Sampler,), {"steers": True})()
         assert "Steering steers decoding itself" in refusal_of(sample, engine, sampler=steering)
@@ -154,7 +154,6 @@ def test_a_context_that_is_too_short_is_refused_with_what_fits():
         line = refusal_of(engine.check, [CHAT, long], 8)
         assert "refuses the longest prompt or --max-tokens" in line
         assert "maximum context length" in line
-        assert "--max-tokens must be >= 1" in refusal_of(engine.check, [CHAT], 0)
         assert engine.check([], 8) == ""
 
 
@@ -162,10 +161,10 @@ def test_parameters_that_cannot_be_are_refused_when_it_is_built():
     wrong = []
     for given, reason in (
         ({"api": "responses"}, "api must be chat or completions"),
-        ({"concurrency": 0}, "concurrency must be at least 1"),
-        ({"price_in": math.inf}, "price_in must be at least 0"),
-        ({"retries": -1}, "retries must be at least 0"),
-        ({"timeout_s": math.inf}, "timeout_s must be > 0 and finite"),
+        ({"concurrency": 0}, "concurrency must be finite and at least 1"),
+        ({"price_in": math.inf}, "price_in must be finite and at least 0"),
+        ({"retries": -1}, "retries must be finite and at least 0"),
+        ({"timeout_s": 0.0}, "timeout_s must be finite and at least 0.001"),
         ({"url": "http://me:sk-1234567@host/v1"}, "url must hold no user, password or query"),
         ({"url": "https://host/v1?api-key=sk-1234567"}, "url must hold no user, password or query"),
         ({"url": "ftp://host/v1"}, "url must be http://"),

@@ -4,7 +4,7 @@ from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.openai.wire import OPTIONAL, first_form, read_choice, reason_in, usage_count
+from harness_plugins.engines.openai.requests import OPTIONAL, first_form, read_choice, reason_in, usage
 from harness_plugins.samplers.plain import MinP, Nucleus
 
 EXTRAS = {"min_p", "top_k", "repetition_penalty"}
@@ -94,9 +94,9 @@ def choice_of(**more):
 
 
 def test_a_usage_counts_where_it_is_a_count():
-    assert usage_count({"usage": {"prompt_tokens": 9}}, "prompt_tokens") == 9
-    values = [usage_count({"usage": {"prompt_tokens": value}}, "prompt_tokens") for value in (True, -1, 2**31, "9")]
-    assert values == [None] * 4
+    assert usage({"usage": {"prompt_tokens": 9, "completion_tokens": 0}}) == [9, 0]
+    for given in ({"usage": {"prompt_tokens": value}} for value in (True, -1, 2**31, "9")):
+        assert usage(given) == [None, None]
 
 
 def test_log_probabilities_are_summed_where_each_token_has_a_real_one():
