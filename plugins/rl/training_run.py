@@ -25,11 +25,12 @@ import psutil
 from harness.errors import HarnessError, did_you_mean
 from harness.jobs.price import Outlook, require_consent
 from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec
-from harness.plugin_system.registry import Registry, load_registry
+from harness.plugin_system.registry import load_registry
 from harness.system.children import run_child
 from harness.system.json_text import digest
 from harness.system.progress import Progress, Stage
 
+from .checkpoints import best_step
 from .commands import TrainRequest
 from .training import (
     SPLITS,
@@ -50,8 +51,7 @@ ENDING_S = 60.0  # time for the children of a killed process to end
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
 
 # What the preset `exploring` sets where the user does not: this project's choice of what lets RepExp's bonus act
-# (docs/rl-bonus.md), 4 dimensions, half of the paper's group size, and a bonus on the scale of the rewards. Chosen on
-# dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing to the task's settings.
+# (docs/rl-bonus.md), chosen on dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing.
 EXPLORING: Mapping[str, Mapping[str, Any]] = {"repexp": {"dim": 4, "spread": 0.5}}
 
 REWARDED = {  # a run's reward -> the line that says so
@@ -200,14 +200,13 @@ class Follower:
     def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
         self.path, self.stage, self.progress = path, stage, progress
         self.stage.done = self.step = _last_step(path)
-        self._seen: tuple[int, ...] = ()
-        self._printed_at = time.monotonic()
+        self._seen, self._printed_at = (0, 0), time.monotonic()
 
     def __call__(self) -> None:
         if not self.path.is_file():
             return
         about = self.path.stat()
-        seen, self._seen = self._seen, (about.st_ino, about.st_size, about.st_mtime_ns)
+        seen, self._seen = self._seen, (about.st_size, about.st_mtime_ns)
         for metrics in read_metrics(self.path) if seen != self._seen else ():
             if metrics["step"] <= self.step:
                 continue
@@ -223,9 +222,8 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
     parts = [f"step {metrics['step']}: reward {metrics['reward']:.3f}"] if "reward" in metrics else []
     if metrics.get("bonus_spread"):
         parts.append(f"bonus {metrics['bonus']:.2g} (spread {metrics['bonus_spread']:.2g})")
-    for name, text in (("gated", "gated"), ("all_correct", "all correct"), ("dev_pass_at_1", "dev pass@1")):
-        if name in metrics:
-            parts.append(f"{text} {100 * metrics[name]:.0f} %")
+    shares = {"gated": "gated", "all_correct": "all correct", "dev_pass_at_1": "dev pass@1"}
+    parts += [f"{text} {100 * metrics[name]:.0f} %" for name, text in shares.items() if name in metrics]
     if "entropy" in metrics:
         parts.append(f"entropy {metrics['entropy']:.2f}")
     if metrics.get("step_s"):
@@ -237,42 +235,33 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
-    """The run with its number of steps, the problems of its splits, and its trainer; nothing is written yet."""
-    registry = load_registry(request.plugin_files)
+    """The run with its folder's path and number of steps, the problems of its splits, its trainer; nothing is written.
+
+    HarnessError for a wrong request, and if the folder holds another run.
+    """
+    registry, name = load_registry(request.plugin_files), request.task
     trainer: Trainer = build(registry, "trainer", request.trainer)
-    run = _run(request, registry, seed)
-    build(registry, "bonus", run.bonus)
-    chats: dict[str, Chats] = {}
-    for split in SPLITS[:2]:
-        task = _task(request, registry, split)
-        with naming_data_options(SPLITS[:2], "rl train"):
-            problems = list(task.problems(task.rl[split]))[: request.limit]
-        if not problems:
-            raise HarnessError(f"rl: task {request.task!r} has no problems in its split {task.rl[split]!r}")
-        chats[split] = [(problem, task.messages(problem)) for problem in problems]
-    batch, to_train_on = run.settings.batch, len(chats["train"])
-    if to_train_on < batch:
-        raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
-    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
-    return replace(run, settings=replace(run.settings, steps=steps)), chats, trainer
-
-
-def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
-    """The requested run with its folder's path, without problems; HarnessError if the folder holds another run."""
-    task, reward = _task(request, registry, "train"), "verifier"
+    tasks: dict[str, Any] = {
+        split: build(registry, "task", name, data=request.data.get(split, request.data.get(""))) for split in SPLITS[:2]
+    }
+    task, reward = tasks["train"], "verifier"
+    of_task = getattr(task, "rl", {})
+    for split in tasks:
+        if split not in of_task:
+            able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
+            raise HarnessError(f"rl: task {name!r} says no {split} split to train with: {able}")
     if hasattr(task, "audit"):
-        reward = request.reward or task.rl.get("reward", "lenient")
+        reward = request.reward or of_task.get("reward", "lenient")
     elif request.reward == "strict":
-        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
-    model = request.model or task.rl.get("model") or DEFAULT_MODEL
+        raise HarnessError(f"rl: task {name!r} has one grader, and no stricter one: leave --reward strict out")
     run = TrainingRun(
         folder=Path(),
-        task=graded_as_the_paper(registry, request.task),
-        model=model,
-        bonus=str(bonus(request, task.rl.get("bonus", {}))),
+        task=graded_as_the_paper(registry, name),
+        model=request.model or of_task.get("model") or DEFAULT_MODEL,
+        bonus=str(bonus(request, of_task.get("bonus", {}))),
         trainer=request.trainer,
         seed=seed,
-        settings=settings(request, task.rl.get("settings", {})),
+        settings=settings(request, of_task.get("settings", {})),
         problems={},
         data=dict(request.data),
         overrides=tuple(request.overrides),
@@ -280,19 +269,29 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
         plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
         reward=reward,
     )
-    specs = [parse_spec(spec).name for spec in (request.task, run.bonus, run.trainer)]
-    named = "-".join([specs[0], Path(model).name, *specs[1:]])
-    key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
+    specs = [parse_spec(spec).name for spec in (name, run.bonus, run.trainer)]
+    named = "-".join([specs[0], Path(run.model).name, *specs[1:]])
+    now = _fixed(run)
+    key = digest({**now, "limit": request.limit, "revision": task.revision})
     folder = (request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute()
-    if (folder / "run.json").exists():
-        before, now = _fixed(read_run(folder)), _fixed(run)
-        for name in now:
-            if now[name] != before.get(name):
-                raise HarnessError(
-                    f"rl train: {folder} holds a run with another {name} ({before.get(name)!r}, now {now[name]!r}): "
-                    "give another --out"
-                )
-    return replace(run, folder=folder)
+    before = _fixed(read_run(folder)) if (folder / "run.json").exists() else now
+    for field, value in now.items():
+        if value != before.get(field):
+            other = f"another {field} ({before.get(field)!r}, now {value!r})"
+            raise HarnessError(f"rl train: {folder} holds a run with {other}: give another --out")
+    build(registry, "bonus", run.bonus)
+    chats: dict[str, Chats] = {}
+    for split, of_split in tasks.items():
+        with naming_data_options(SPLITS[:2], "rl train"):
+            problems = list(of_split.problems(of_split.rl[split]))[: request.limit]
+        if not problems:
+            raise HarnessError(f"rl: task {name!r} has no problems in its split {of_split.rl[split]!r}")
+        chats[split] = [(problem, of_split.messages(problem)) for problem in problems]
+    batch, to_train_on = run.settings.batch, len(chats["train"])
+    if to_train_on < batch:
+        raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
+    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
+    return replace(run, folder=folder, settings=replace(run.settings, steps=steps)), chats, trainer
 
 
 def settings(request: TrainRequest, of_task: Mapping[str, Any]) -> Settings:
@@ -300,9 +299,8 @@ def settings(request: TrainRequest, of_task: Mapping[str, Any]) -> Settings:
     from pydantic import TypeAdapter, ValidationError
 
     given, names = {**of_task, **request.settings}, [each.name for each in fields(Settings)]
-    for name in given:
-        if name not in names:
-            raise HarnessError(f"rl: no setting {name!r} {did_you_mean(name, names).replace('installed', 'settings')}")
+    for name in (name for name in given if name not in names):
+        raise HarnessError(f"rl: no setting {name!r} {did_you_mean(name, names).replace('installed', 'settings')}")
     try:
         return TypeAdapter(Settings).validate_python(given)
     except ValidationError as failure:
@@ -327,15 +325,6 @@ def _fixed(run: TrainingRun) -> dict[str, Any]:
         del fixed["reward"]
     plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
     return plain
-
-
-def _task(request: TrainRequest, registry: Registry, split: str) -> Any:
-    task: Any = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
-    for name in ("train", "dev"):
-        if name not in getattr(task, "rl", {}):
-            able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
-            raise HarnessError(f"rl: task {request.task!r} says no {name} split to train with: {able}")
-    return task
 
 
 @contextmanager
@@ -366,13 +355,6 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
         "hours": round(seconds / 3600, 3),
         "folder": str(run.folder),
     }
-
-
-def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
-    """Return which of `steps` has the highest dev pass@1 (on a tie the earlier) and the value; None if none has it."""
-    by_step = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
-    validated = [(step, by_step[step]) for step in sorted(steps) if step in by_step]
-    return max(validated, key=lambda candidate: candidate[1], default=None)
 
 
 def _last_step(path: Path) -> int:
