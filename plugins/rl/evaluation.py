@@ -139,15 +139,12 @@ def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple
     saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
     if not saved:
         raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
-    best = best_step(run, list(saved))
-    if request.step is None and best is None:
+    if request.step is not None and request.step not in saved:
+        steps = ", ".join(map(str, saved))
+        raise HarnessError(f"rl eval: {run.folder} has no checkpoint at step {request.step} (it has {steps})")
+    step, dev = best_step(run, list(saved) if request.step is None else [request.step]) or (request.step, None)
+    if step is None:
         raise HarnessError(f"rl eval: {run.folder} has no dev pass@1 to choose a checkpoint by: give --step")
-    step = request.step if request.step is not None else best[0] if best else 0
-    if step not in saved:
-        raise HarnessError(
-            f"rl eval: {run.folder} has no checkpoint at step {step} (it has {', '.join(map(str, saved))})"
-        )
-    _, dev = best_step(run, [step]) or (step, None)
     progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
     about = {"bonus": run.bonus, "trainer": without_folders(run.trainer), "seed": run.seed, "step": step}
     return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))

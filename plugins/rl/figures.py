@@ -152,35 +152,31 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     method a method needs for that method's pass@n.
     """
     for grader in dict.fromkeys(row["grader"] for row in rows):
-        _print_graded([row for row in rows if row["grader"] == grader])
-
-
-def _print_graded(rows: Sequence[Mapping[str, Any]]) -> None:
-    first = rows[0]
-    seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
-    put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
-    put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[first['grader']]}")
-    _print_by_budget("bonus", "", [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in rows])
-    others = [row for row in rows if PLAIN in row["gain_over"]]
-    gains = [(row["bonus"], row["gain_over"][PLAIN], row["gain_over_ci"][PLAIN]) for row in others]
-    _print_by_budget("minus GRPO", "+", gains)
-    unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
-    if unsolved:
-        put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
-    compared: list[Mapping[str, Any]] = []
-    for row in rows:
-        ahead = {other: at for other, at in row["fewer_samples"].items() if (at["times"] or 0) >= 1}
-        compared += ahead.values()
-        texts = []
-        for other, at in ahead.items():
-            ends = ", ".join("..." if end is None else f"{end:.1f}" for end in at["times_ci"] or ())  # ...: an open end
-            texts.append(f"{at['times']:.1f} [{ends or '-'}] times fewer than {other}")
-        if texts:
-            put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(texts)}")
-    if compared:
-        put("[95 %]: over problems, for these trained models; other trainings would vary more")
-    for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
-        put(f"[-]: {reason}")
+        graded = [row for row in rows if row["grader"] == grader]
+        first, seeds = graded[0], ", ".join(f"{row['bonus']} {row['seeds']}" for row in graded)
+        put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
+        put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[grader]}")
+        _print_by_budget("bonus", "", [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in graded])
+        others = [row for row in graded if PLAIN in row["gain_over"]]
+        gains = [(row["bonus"], row["gain_over"][PLAIN], row["gain_over_ci"][PLAIN]) for row in others]
+        _print_by_budget("minus GRPO", "+", gains)
+        unsolved = [row["bonus"] for row in graded if not any(row["pass_at_k"].values())]
+        if unsolved:
+            put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
+        compared: list[Mapping[str, Any]] = []
+        for row in graded:
+            ahead = {other: at for other, at in row["fewer_samples"].items() if (at["times"] or 0) >= 1}
+            compared += ahead.values()
+            texts = []
+            for other, at in ahead.items():
+                ends = ", ".join("..." if end is None else f"{end:.1f}" for end in at["times_ci"] or ())  # ...: open
+                texts.append(f"{at['times']:.1f} [{ends or '-'}] times fewer than {other}")
+            if texts:
+                put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(texts)}")
+        if compared:
+            put("[95 %]: over problems, for these trained models; other trainings would vary more")
+        for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
+            put(f"[-]: {reason}")
 
 
 def _print_by_budget(head: str, sign: str, rows: Sequence[tuple[str, Mapping[str, float], Mapping[str, Any]]]) -> None:

@@ -63,10 +63,9 @@ REWARDED = {  # a run's reward -> the line that says so
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run in its folder, its trainer and the command to start; `fault` says why this machine cannot run it, if so."""
+    """A run in its folder and the command to start; `fault` says why this machine cannot run it, if so."""
 
     run: TrainingRun
-    trainer: Trainer
     launch: Launch
     remarks: Sequence[str]
     fault: HarnessError | None = None
@@ -92,11 +91,11 @@ def _written(run: TrainingRun, chats: Mapping[str, Chats], trainer: Trainer) -> 
         remarks += trainer.check(run)
     except HarnessError as failure:
         fault = failure
-    return Prepared(run, trainer, trainer.launch(run), remarks, fault)
+    return Prepared(run, trainer.launch(run), remarks, fault)
 
 
-def rehearse(request: TrainRequest, seed: int) -> tuple[str, HarnessError | None]:
-    """Return what `--dry-run` prints, the configuration, remarks and the command, and the run's fault if it has one.
+def rehearse(request: TrainRequest, seed: int) -> None:
+    """Print the configuration, remarks and the command (`--dry-run`); HarnessError if this machine cannot run it.
 
     The run is prepared in a temporary folder; the texts name the real one.
     """
@@ -112,8 +111,9 @@ def rehearse(request: TrainRequest, seed: int) -> tuple[str, HarnessError | None
     words = [f"{name}={shlex.quote(placed(value))}" for name, value in launch.environment.items()]
     words += [shlex.quote(placed(word)) for word in launch.command]
     remarks = [*map(placed, prepared.remarks), f"folder: {run.folder}", " ".join(words)]
-    text = "\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)])
-    return text, HarnessError(placed(prepared.fault)) if prepared.fault else None
+    print("\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)]))
+    if prepared.fault:
+        raise HarnessError(placed(prepared.fault))
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
@@ -127,6 +127,7 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
     run, chats, trainer = _planned(request, seed)
     with locked(run.folder) as lock:
         prepared = _written(run, chats, trainer)
+        run, launch = prepared.run, prepared.launch
         if prepared.fault:
             raise prepared.fault
         for remark in prepared.remarks:
@@ -134,13 +135,11 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
         done = _last_step(run.metrics)
         if run.settings.steps is not None and done >= run.settings.steps:
             progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
-            return _row(prepared, 0.0)
-        remaining = outlook(run, done)
-        for _ in range(runs - 1):
-            remaining += outlook(run, 0)
+            return _row(run, trainer, 0.0)
+        remaining = sum([outlook(run, 0)] * (runs - 1), outlook(run, done))
         require_consent("rl train", remaining, progress, "--set steps=N and --set batch=N make it shorter")
         progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
-        began, launch, log = time.monotonic(), prepared.launch, run.folder / "log.txt"
+        began, log = time.monotonic(), run.folder / "log.txt"
         with progress.stage("train", run.settings.steps or 0, "steps") as stage:
             follower = Follower(run.metrics, stage, progress)
             try:
@@ -148,8 +147,15 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
             except OSError as failure:
                 raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
         if status:
-            raise HarnessError(_ended(prepared, status, follower.step, log))
-        return _row(prepared, time.monotonic() - began)
+            # The last line of the log that names an error, else its last line.
+            lines = [*filter(None, map(str.strip, log.read_text(encoding="utf-8", errors="replace").splitlines()))]
+            errors = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
+            reason = (errors or lines or ["it said nothing"])[-1][:300]
+            saved = trainer.saved(run)
+            end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+            again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
+            raise HarnessError(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
+        return _row(run, trainer, time.monotonic() - began)
 
 
 @contextmanager
@@ -342,9 +348,8 @@ def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
 # The result of a run.
 
 
-def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
-    run = prepared.run
-    saved = prepared.trainer.saved(run)
+def _row(run: TrainingRun, trainer: Trainer, seconds: float) -> dict[str, Any]:
+    saved = trainer.saved(run)
     step, dev = best_step(run, [checkpoint.step for checkpoint in saved]) or (None, None)
     return {
         **{name: getattr(run, name) for name in ("task", "bonus", "trainer", "model", "reward", "seed")},
@@ -359,14 +364,3 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
 
 def _last_step(path: Path) -> int:
     return max((line["step"] for line in read_metrics(path)), default=0)
-
-
-def _ended(prepared: Prepared, status: int, step: int, log: Path) -> str:
-    """The line about a trainer that failed, with the last line of its log that names an error, else its last line."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
-    reason = (errors or lines or ["it said nothing"])[-1][:300]
-    saved = prepared.trainer.saved(prepared.run)
-    end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-    again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
-    return f"rl train: the trainer {end} after step {step}: {reason} ({log}); {again}"

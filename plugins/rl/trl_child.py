@@ -24,6 +24,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from torch.utils.data import Sampler as DataSampler
 from transformers import GenerationConfig
 from trl import GRPOConfig, GRPOTrainer
 
-from harness import HarnessError, Message, Responses, Sampler
+from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
 
 from ..engines.transformers.engine import Transformers
@@ -75,28 +76,15 @@ def batch_of(problems: int, batch: int, seed: int, step: int) -> list[int]:
 class PolicyEngine(Transformers):
     """An engine that samples with the same module whose weights the trainer updates."""
 
-    def sample_prompts(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        n: int,
-        temperature: float,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str] = (),
-    ) -> list[Responses]:
-        """Sample n responses to each prompt, as many prompts at once as fill a batch; return a `Responses` per prompt.
-
-        seeds    one per prompt, for its random streams
-        states   names of the hidden states to return too, e.g. "mean"
-        """
+    def sample(self, request: SampleRequest) -> list[Responses]:
+        """Sample as every engine does, without dropout, and as many prompts at once as fill a batch."""
         responses: list[Responses] = []
-        policy, per_call = self._checkpoint.model, self.problems_per_call(n)
+        policy, per_call = self._checkpoint.model, self.problems_per_call(request.n)
         training = policy.training
         policy.eval()
-        for start in range(0, len(prompts), per_call):
+        for start in range(0, len(request.prompts), per_call):
             part = slice(start, start + per_call)
-            sampler = Sampler(temperature=temperature)
-            responses += self.sample(SampleRequest(prompts[part], n, sampler, max_tokens, seeds[part], states))
+            responses += super().sample(replace(request, prompts=request.prompts[part], seeds=request.seeds[part]))
         policy.train(training)
         return responses
 
@@ -215,9 +203,10 @@ class GroupTrainer(GRPOTrainer):
         self.places = [int(prompt) for prompt in prompts[:: settings.rollouts]]
         chats = [self.train_chats[place][1] for place in self.places]
         seeds = [stream(self.run.seed, TRAIN, self.step + 1, group) for group in range(len(chats))]
+        sampler = Sampler(temperature=settings.temperature)
         with self.accelerator.autocast():
-            self.pools = self.engine.sample_prompts(
-                chats, settings.rollouts, settings.temperature, settings.max_response, seeds, states
+            self.pools = self.engine.sample(
+                SampleRequest(chats, settings.rollouts, sampler, settings.max_response, seeds, states)
             )
         ids = [self.engine._checkpoint.prompt_ids(messages) for messages in chats for _ in range(settings.rollouts)]
         return {
@@ -297,11 +286,11 @@ class GroupTrainer(GRPOTrainer):
 
         The random streams are the same at every call, so that values differ by the policy only.
         """
-        settings = self.run.settings
+        settings, chats = self.run.settings, [messages for _, messages in self.dev]
         seeds = [stream(self.run.seed, DEV, place) for place in range(len(self.dev))]
         with self.accelerator.autocast():
-            pools = self.engine.sample_prompts(
-                [messages for _, messages in self.dev], settings.dev_samples, 1.0, settings.max_response, seeds
+            pools = self.engine.sample(
+                SampleRequest(chats, settings.dev_samples, Sampler(), settings.max_response, seeds)
             )
         correct = sum(
             sum(self.grader.rewards(problem, pool.texts, pool.finish))

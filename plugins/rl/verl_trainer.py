@@ -159,17 +159,15 @@ def installed(python: Path) -> dict[str, str | None]:
 
     HarnessError, one line, if a package other than vllm is missing or verl has another version than the plugin needs.
     """
-    needed = dict.fromkeys(("verl", "TransferQueue"), f'"verl[verl-core]=={VERSION}"')
-    needed["diversity-harness"] = "diversity-harness"  # whose plugin verl loads
+    package = f'"verl[verl-core]=={VERSION}"'
+    needed = {"verl": package, "TransferQueue": package, "diversity-harness": "diversity-harness"}  # verl loads us
     versions = VERL.versions(python, (*needed, "vllm"))
     for name, package in needed.items():
         if versions[name] is None:
             raise HarnessError(f"verl: {python} has no {name}: {python} -m pip install {package}")
-    if versions["verl"] != VERSION:
+    if (found := versions["verl"]) != VERSION:
         leans = f"but this plugin is for {VERSION} and leans on its private parts"
-        raise HarnessError(
-            f"verl: {python} has verl {versions['verl']}, {leans}: {python} -m pip install {needed['verl']}"
-        )
+        raise HarnessError(f"verl: {python} has verl {found}, {leans}: {python} -m pip install {needed['verl']}")
     return versions
 
 
