@@ -16,13 +16,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import psutil
 
-from harness.errors import HarnessError, did_you_mean
+from harness.errors import HarnessError
 from harness.jobs.price import Outlook, require_consent
 from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec
 from harness.plugin_system.registry import load_registry
@@ -39,6 +39,7 @@ from .training import (
     Settings,
     Trainer,
     TrainingRun,
+    converted,
     read_metrics,
     read_run,
     write_problems,
@@ -302,17 +303,7 @@ def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, C
 
 def settings(request: TrainRequest, of_task: Mapping[str, Any]) -> Settings:
     """Return the user's settings, else the task's, else the paper's; HarnessError for what does not fit."""
-    from pydantic import TypeAdapter, ValidationError
-
-    given, names = {**of_task, **request.settings}, [each.name for each in fields(Settings)]
-    for name in (name for name in given if name not in names):
-        raise HarnessError(f"rl: no setting {name!r} {did_you_mean(name, names).replace('installed', 'settings')}")
-    try:
-        return TypeAdapter(Settings).validate_python(given)
-    except ValidationError as failure:
-        fault = failure.errors()[0]
-        name = ".".join(map(str, fault["loc"]))
-        raise HarnessError(f"rl: {name} {fault['msg'].lower()}, got {fault['input']!r}") from None
+    return Settings(**converted({**of_task, **request.settings}, get_type_hints(Settings), "rl", "setting"))
 
 
 def bonus(request: TrainRequest, of_task: Mapping[str, Mapping[str, Any]]) -> Spec:

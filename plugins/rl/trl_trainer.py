@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import HarnessError
-from harness.errors import did_you_mean
 from harness.system import extras
 
 from ..engines.transformers.engine import Transformers
 from ..models.location import locate
 from . import preflight
 from .checkpoints import complete
-from .training import Checkpoint, Launch, Settings, TrainingRun, read_problems
+from .training import Checkpoint, Launch, Settings, TrainingRun, converted, read_problems
 from .verl_trainer import fitting
 
 VERSION = "1.16.0"  # trl_child overrides private methods of this one
@@ -140,21 +139,4 @@ def grpo_arguments(run: TrainingRun, done: int = 0) -> dict[str, Any]:
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
-    } | overridden(run.overrides)
-
-
-def overridden(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the TRL options given as `key=value`; HarnessError for one that a run may not set, or of a wrong type."""
-    from pydantic import TypeAdapter, ValidationError
-
-    options: dict[str, Any] = {}
-    for name, _, value in (text.partition("=") for text in overrides):
-        if name not in OPTIONS:
-            guess = did_you_mean(name, OPTIONS).replace("installed", "options")
-            raise HarnessError(f"trl: unknown option {name!r} {guess}")
-        try:
-            options[name] = TypeAdapter(OPTIONS[name]).validate_python(value)
-        except ValidationError as failure:
-            fault = failure.errors()[0]["msg"].removeprefix("Input should be ")
-            raise HarnessError(f"trl: {name} must be {fault}, got {value!r}") from None
-    return options
+    } | converted(dict(override.split("=", 1) for override in run.overrides), OPTIONS, "trl", "option")
