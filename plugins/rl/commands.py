@@ -139,18 +139,12 @@ def train(
     given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", settings or [])}
     request = TrainRequest(**given, overrides=overrides)
     if dry_run:
-        for each_seed in every:
-            text, fault = training_run.rehearse(request, each_seed)
-            print(text)
-            if fault:
-                raise fault
+        for one in every:
+            training_run.rehearse(request, one)
         return
-    progress = Progress(asks=not yes)
+    progress, left = Progress(asks=not yes), len(every)
     with resumable("the trainer was stopped; the same command goes on from its last checkpoint"):
-        rows = [
-            training_run.train(request, each_seed, progress, len(every) - place)
-            for place, each_seed in enumerate(every)
-        ]
+        rows = [training_run.train(request, one, progress, left - place) for place, one in enumerate(every)]
     show(rows, as_json, _print_trained)
 
 
@@ -189,11 +183,10 @@ def _seeds(seed: int, seeds: str | None, arguments: list[str]) -> tuple[list[int
     """Return the seeds and the trainer's arguments: `--seeds 1 2 3` leaves 2 and 3 among the arguments."""
     if seeds is None:
         return [seed], arguments
-    texts = [*seeds.replace(",", " ").split(), *(argument for argument in arguments if argument.isdecimal())]
-    try:
-        numbers = [int(text) for text in texts]
-    except ValueError:
-        raise HarnessError(f"rl train: --seeds takes whole numbers, got {seeds!r}") from None
+    texts = [*seeds.replace(",", " ").split(), *filter(str.isdecimal, arguments)]
+    if not all(map(str.isdecimal, texts)):
+        raise HarnessError(f"rl train: --seeds takes whole numbers, got {seeds!r}")
+    numbers = [int(text) for text in texts]
     if len(set(numbers)) < len(numbers):
         raise HarnessError(f"rl train: a seed is given twice: {' '.join(texts)}")
     return numbers, [argument for argument in arguments if not argument.isdecimal()]

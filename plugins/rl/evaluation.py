@@ -50,9 +50,10 @@ from harness.system import json_text
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
+from .checkpoints import best_step
 from .commands import EvalRequest
 from .training import Trainer, TrainingRun, read_run
-from .training_run import best_step, naming_data_options
+from .training_run import naming_data_options
 
 KIND = "diversity-harness rl eval"
 SCHEMA = 1
@@ -138,15 +139,12 @@ def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple
     saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
     if not saved:
         raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
-    best = best_step(run, list(saved))
-    if request.step is None and best is None:
+    if request.step is not None and request.step not in saved:
+        steps = ", ".join(map(str, saved))
+        raise HarnessError(f"rl eval: {run.folder} has no checkpoint at step {request.step} (it has {steps})")
+    step, dev = best_step(run, list(saved) if request.step is None else [request.step]) or (request.step, None)
+    if step is None:
         raise HarnessError(f"rl eval: {run.folder} has no dev pass@1 to choose a checkpoint by: give --step")
-    step = request.step if request.step is not None else best[0] if best else 0
-    if step not in saved:
-        raise HarnessError(
-            f"rl eval: {run.folder} has no checkpoint at step {step} (it has {', '.join(map(str, saved))})"
-        )
-    _, dev = best_step(run, [step]) or (step, None)
     progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
     about = {"bonus": run.bonus, "trainer": without_folders(run.trainer), "seed": run.seed, "step": step}
     return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))
@@ -267,12 +265,24 @@ def read(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Curve:
-    """pass@k of one method at k = 1 ... n: mean over its seeds and standard error (None for one seed), both (n,)."""
+    """Unbiased pass@k (Chen et al. 2021) of one method's policies at k = 1 ... n: shares (policies, problems, n)."""
 
     bonus: str
-    seeds: int
-    mean: Floats
-    error: Floats | None
+    shares: Floats
+
+    @property
+    def seeds(self) -> int:
+        return len(self.shares)
+
+    @property
+    def mean(self) -> Floats:
+        """The mean over seeds and problems, (n,)."""
+        return self.shares.mean(1).mean(0)
+
+    @property
+    def error(self) -> Floats | None:
+        """The standard error over seeds, (n,); None for one seed."""
+        return self.shares.mean(1).std(axis=0, ddof=1) / np.sqrt(self.seeds) if self.seeds > 1 else None
 
 
 def graders(evaluation: Mapping[str, Any]) -> dict[str, str]:
@@ -282,8 +292,19 @@ def graders(evaluation: Mapping[str, Any]) -> dict[str, str]:
     return {"verifier": "c"}
 
 
+def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
+    """Return a curve per method, in the policies' order, by the counts of `grader`; None: the strictest."""
+    n, counts = evaluation["n"], _counts(evaluation, grader)
+    every = {method: np.array(each) for method, each in counts.items()}
+    ks = range(1, n + 1)
+    return [
+        Curve(method, np.stack([random_pass_at_k(np.full(c.shape, n), c, k) for k in ks], axis=2))
+        for method, c in every.items()
+    ]
+
+
 def _counts(evaluation: Mapping[str, Any], grader: str | None) -> dict[str, list[list[int]]]:
-    """Each method's counts of correct responses by problem, a list per policy; methods in the policies' order."""
+    """Each method's counts of correct responses by problem, a list per policy."""
     keys = graders(evaluation)
     counted = keys[grader] if grader else next(iter(keys.values()))
     counts: dict[str, list[list[int]]] = {}
@@ -292,43 +313,18 @@ def _counts(evaluation: Mapping[str, Any], grader: str | None) -> dict[str, list
     return counts
 
 
-def shares(evaluation: Mapping[str, Any], grader: str | None = None) -> dict[str, Floats]:
-    """Return unbiased pass@k (Chen et al. 2021) of each method's policies at k = 1 ... n, (n, policies, problems).
-
-    grader   a name from `graders`, whose counts are used; None: the strictest
-    """
-    n, counts = evaluation["n"], {method: np.array(each) for method, each in _counts(evaluation, grader).items()}
-    return {
-        method: np.stack([random_pass_at_k(np.full(c.shape, n), c, k) for k in range(1, n + 1)])
-        for method, c in counts.items()
-    }
-
-
-def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
-    """Return a curve per method; `grader` as in `shares`."""
-    every = []
-    for method, solved in shares(evaluation, grader).items():
-        each = solved.mean(2).T  # (policies, n)
-        error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else None
-        every.append(Curve(method, len(each), each.mean(axis=0), error))
-    return every
-
-
 def fewer_samples(evaluation: Mapping[str, Any], grader: str | None = None) -> dict[str, dict[str, Factor]]:
     """Return method -> other method -> how many times fewer samples the first needs for the other's pass@n.
 
     The interval is over problems, of these trained models: other trainings would vary more. The paper's arrows are at
-    n = 256. `grader` as in `shares`.
+    n = 256. `grader` as in `curves`.
     """
     n = evaluation["n"]
     seed = int(json_text.digest([n, _counts(evaluation, grader)], 8), 16)
-    curve = {
-        method: curve_of(range(1, n + 1), np.stack(list(solved.mean(1)), axis=1), seed)
-        for method, solved in shares(evaluation, grader).items()
-    }
+    every = {curve.bonus: curve_of(range(1, n + 1), curve.shares.mean(0), seed) for curve in curves(evaluation, grader)}
     return {
-        ahead: {behind: factors(curve[ahead], curve[behind], [n])[0] for behind in curve if behind != ahead}
-        for ahead in curve
+        ahead: {behind: factors(every[ahead], every[behind], [n])[0] for behind in every if behind != ahead}
+        for ahead in every
     }
 
 
@@ -338,27 +334,21 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
     pass_at_k_ci                its interval, [low, high]; None for one problem, and if nothing varies
     gain_over, gain_over_ci     other method -> its pass@k subtracted from this one's, and the interval of that
-    fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
-    fewer_samples               the same with its interval: other method -> the fields of `curves.Factor`
+    fewer_samples               other method -> how many times fewer samples this method needs: `curves.Factor`
     """
     n, ks = evaluation["n"], budgets(evaluation["n"])
     about = {name: evaluation.get(name) for name in ("task", "split", "reward")}
 
-    def by_k(values: Sequence[Any]) -> dict[str, Any]:
+    def by_k(values: Any) -> dict[str, Any]:
         return {str(k): value for k, value in zip(ks, values, strict=True)}
 
     rows = []
     for grader in graders(evaluation):
-        fewer = fewer_samples(evaluation, grader)
-        every = shares(evaluation, grader).items()
-        solved = {
-            method: np.stack([each[k - 1] for k in ks], axis=2) for method, each in every
-        }  # policies, problems, ks
-        for curve in curves(evaluation, grader):
-            own, error, at = solved[curve.bonus], curve.error, [k - 1 for k in ks]
-            others = {method: values for method, values in solved.items() if method != curve.bonus}
+        fewer, every, at = fewer_samples(evaluation, grader), curves(evaluation, grader), [k - 1 for k in ks]
+        for curve in every:
+            own, error = curve.shares[:, :, at], curve.error
+            others = {other.bonus: other.shares[:, :, at] for other in every if other is not curve}
             gains = {method: (own.mean((0, 1)) - other.mean((0, 1))).tolist() for method, other in others.items()}
-            factor = fewer[curve.bonus]
             rows.append(
                 {
                     **about,
@@ -372,8 +362,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
                     "gain_over_ci": {method: by_k(intervals(own, other)) for method, other in others.items()},
                     "pass_at_k": by_k(curve.mean[at].tolist()),
                     "standard_error": None if error is None else by_k(error[at].tolist()),
-                    "fewer_samples_than": {other: each.times for other, each in factor.items()},
-                    "fewer_samples": {other: asdict(each) for other, each in factor.items()},
+                    "fewer_samples": {other: asdict(factor) for other, factor in fewer[curve.bonus].items()},
                 }
             )
     return rows

@@ -6,8 +6,7 @@ response per question of each policy, scored under the initial model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,128 +29,117 @@ GRADERS = {
 }
 
 
-def passk_rows(request: Request, ks: Callable[[int], Sequence[int]] = budgets) -> list[Row]:
-    """Return a row per evaluation, method and k = 1, 2, 4, ..., n: pass@k, the mean over seeds, and its standard error.
-
-    In a method's last row, if RepExp needs fewer samples for that pass@n: `reached_at`, how many it needs; `flat_from`,
-    how many the method itself needs (n, or fewer if its curve is flat at the end); `times_fewer`, the second divided by
-    the first, with its interval (`rl_eval.fewer_samples`). Else None.
-
-    ks  the budgets of n; on a linear axis powers of two lie too far apart
-    """
-    rows = []
-    for evaluation in map(rl_eval.read, request.folders):
-        fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")}
-        fixed["problems"] = len(evaluation["problems"])
-        fewer = rl_eval.fewer_samples(evaluation)
-        papers = next((method for method in fewer if method.partition(":")[0] == PAPERS_SELECTOR), None)
-        for curve in rl_eval.curves(evaluation):
-            factor = fewer[papers].get(curve.bonus) if papers else None
-            for k in ks(evaluation["n"]):
-                row = {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k}
-                row["pass_at_k"] = float(curve.mean[k - 1])
-                row["standard_error"] = None if curve.error is None else float(curve.error[k - 1])
-                arrow: Sequence[float | None] = [None] * len(ARROW)
-                if factor and factor.times and factor.times > 1 and k == evaluation["n"]:
-                    low, high = factor.times_ci or (None, None)
-                    arrow = [factor.calls, factor.calls_behind, factor.times, low, high]
-                rows.append(row | dict(zip(ARROW, arrow, strict=True)))
-    return rows
-
-
-def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
-    """Return the figure of pass@k: a panel per task, a line per method with a band of one standard error.
-
-    k is on a log axis, or on a linear one: the paper has both. As in the paper, an arrow goes from the end of a
-    method's rise to where RepExp is as high; it says how many times fewer samples that takes.
-    """
-    looks, seeds = of_others(row["bonus"] for row in rows), max(row["seeds"] for row in rows)
-    frame = Frame("Pass@k after training", rows, "task")
-    for axes, part in frame:
-        n = part[0]["n"]
-        for place, (method, look) in enumerate(looks.items()):
-            if not (curve := [row for row in part if row["bonus"] == method]):
-                continue
-            k, mean = [row["k"] for row in curve], np.array([100 * row["pass_at_k"] for row in curve])
-            axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
-            if curve[0]["standard_error"] is not None:
-                error = np.array([100 * row["standard_error"] for row in curve])
-                frame.band(axes, k, mean - error, mean + error, look, 0.15)
-            _arrow(axes, curve[-1], look["color"], "top" if place % 2 else "bottom", linear)
-        frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", f"n = {n}, {part[0]['problems']} problems")
-        if linear:
-            axes.set_xlim(0, 1.02 * n)
-        else:
-            frame.log_axis(axes.xaxis, 1, n, base=2)
-        axes.set(xlabel="k", ylabel="pass@k (%)")
-    notes = [f"band: standard error over {seeds} seeds"] if seeds > 1 else []
-    return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
-
-
-def _arrow(axes: Any, row: Row, color: str, side: str, linear: bool) -> None:
-    if not row["reached_at"]:
-        return
-    height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
-    arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
-    middle = (reached + start) / 2 if linear else (reached * start) ** 0.5
-    text = {"color": color, "fontsize": 7, "horizontalalignment": "center", "verticalalignment": side}
-    axes.text(middle, height, f"{row['times_fewer']:.1f}x", **text)
-
-
-def likelihood_rows(request: Request) -> list[Row]:
-    """Return a row per bin of each method, in each evaluation; HarnessError if one has no likelihoods.
-
-    from, to          the bin's edges: mean log-probability per token under the initial model
-    count, share      responses in the bin, and their share of the method's
-    mean, responses   of the whole method
-    """
-    rows = []
-    for evaluation in map(rl_eval.read, request.folders):
-        values: dict[str, list[float]] = {}
-        for policy in evaluation["policies"]:
-            if "likelihoods" not in policy:
-                raise request.refused(
-                    f"{evaluation['task']}: the evaluation has no likelihoods: run `harness rl eval` with them"
-                )
-            values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
-        fixed = {name: evaluation[name] for name in ("task", "split", "model")}
-        binned = bins([value for each in values.values() for value in each], values)
-        rows += [{**fixed, "bonus": bonus, **row} for bonus, of_method in binned.items() for row in of_method]
-    return rows
-
-
-def draw_likelihoods(rows: Sequence[Row]) -> Any:
-    """Return the figure of responses' likelihoods under the initial model: a panel per task, a histogram per method."""
-    looks = {
-        method: {name: look[name] for name in ("color", "linestyle")}
-        for method, look in of_others(row["bonus"] for row in rows).items()
-    }
-    frame = Frame("Likelihood under the initial model", rows, "task")
-    for axes, part in frame:
-        frame.histograms(axes, part, "bonus", looks)
-        frame.name(axes, part[0]["task"], "one response a question and seed")
-    below = "first bin: all below it too; stroke: mean"
-    return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
-
-
 class RlPassK:
     """pass@k after RL with each bonus, mean and standard error over seeds."""
 
-    rows, draw = staticmethod(passk_rows), staticmethod(draw_passk)
+    linear = False  # the axis of k
+
+    def rows(self, request: Request) -> list[Row]:
+        """Return a row per evaluation, method and k = 1, 2, 4, ..., n: pass@k, the mean over seeds, its standard error.
+
+        In a method's last row, if RepExp needs fewer samples for that pass@n: `reached_at`, how many it needs;
+        `flat_from`, how many the method itself needs (n, or fewer if its curve is flat at the end); `times_fewer`, the
+        second divided by the first, with its interval (`rl_eval.fewer_samples`). Else None.
+        """
+        rows = []
+        for evaluation in map(rl_eval.read, request.folders):
+            fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")}
+            fixed["problems"] = len(evaluation["problems"])
+            fewer, n = rl_eval.fewer_samples(evaluation), evaluation["n"]
+            papers = next((method for method in fewer if method.partition(":")[0] == PAPERS_SELECTOR), None)
+            ks = curves.budgets(n) if self.linear else budgets(n)  # powers of two lie too far apart on a linear axis
+            for curve in rl_eval.curves(evaluation):
+                factor, mean, error = fewer[papers].get(curve.bonus) if papers else None, curve.mean, curve.error
+                for k in ks:
+                    row = {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k}
+                    row["pass_at_k"] = float(mean[k - 1])
+                    row["standard_error"] = None if error is None else float(error[k - 1])
+                    arrow: Sequence[float | None] = [None] * len(ARROW)
+                    if factor and factor.times and factor.times > 1 and k == n:
+                        low, high = factor.times_ci or (None, None)
+                        arrow = [factor.calls, factor.calls_behind, factor.times, low, high]
+                    rows.append(row | dict(zip(ARROW, arrow, strict=True)))
+        return rows
+
+    def draw(self, rows: Sequence[Row]) -> Any:
+        """Return the figure: a panel per task, a line per method with a band of one standard error.
+
+        As in the paper, an arrow goes from the end of a method's rise to where RepExp is as high; it says how many
+        times fewer samples that takes.
+        """
+        looks, seeds = of_others(row["bonus"] for row in rows), max(row["seeds"] for row in rows)
+        frame = Frame("Pass@k after training", rows, "task")
+        for axes, part in frame:
+            n = part[0]["n"]
+            for place, (method, look) in enumerate(looks.items()):
+                if not (curve := [row for row in part if row["bonus"] == method]):
+                    continue
+                k, mean = [row["k"] for row in curve], np.array([100 * row["pass_at_k"] for row in curve])
+                axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
+                if curve[0]["standard_error"] is not None:
+                    error = np.array([100 * row["standard_error"] for row in curve])
+                    frame.band(axes, k, mean - error, mean + error, look, 0.15)
+                if curve[-1]["reached_at"]:
+                    self._arrow(axes, curve[-1], look["color"], "top" if place % 2 else "bottom")
+            frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", f"n = {n}, {part[0]['problems']} problems")
+            if self.linear:
+                axes.set_xlim(0, 1.02 * n)
+            else:
+                frame.log_axis(axes.xaxis, 1, n, base=2)
+            axes.set(xlabel="k", ylabel="pass@k (%)")
+        notes = [f"band: standard error over {seeds} seeds"] if seeds > 1 else []
+        return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
+
+    def _arrow(self, axes: Any, row: Row, color: str, side: str) -> None:
+        height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
+        arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
+        middle = (reached + start) / 2 if self.linear else (reached * start) ** 0.5
+        text = {"color": color, "fontsize": 7, "horizontalalignment": "center", "verticalalignment": side}
+        axes.text(middle, height, f"{row['times_fewer']:.1f}x", **text)
 
 
-class RlPassKLinear:
+class RlPassKLinear(RlPassK):
     """pass@k after RL with each bonus, with k on a linear axis."""
 
-    rows = staticmethod(partial(passk_rows, ks=curves.budgets))
-    draw = staticmethod(partial(draw_passk, linear=True))
+    linear = True
 
 
 class RlLikelihoods:
     """Likelihood under the initial model of what each trained policy says (anti-sharpening)."""
 
-    rows, draw = staticmethod(likelihood_rows), staticmethod(draw_likelihoods)
+    def rows(self, request: Request) -> list[Row]:
+        """Return a row per bin of each method, in each evaluation; HarnessError if one has no likelihoods.
+
+        from, to          the bin's edges: mean log-probability per token under the initial model
+        count, share      responses in the bin, and their share of the method's
+        mean, responses   of the whole method
+        """
+        rows = []
+        for evaluation in map(rl_eval.read, request.folders):
+            values: dict[str, list[float]] = {}
+            for policy in evaluation["policies"]:
+                if "likelihoods" not in policy:
+                    lacking = "the evaluation has no likelihoods: run `harness rl eval` with them"
+                    raise request.refused(f"{evaluation['task']}: {lacking}")
+                values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
+            fixed = {name: evaluation[name] for name in ("task", "split", "model")}
+            binned = bins([value for each in values.values() for value in each], values)
+            rows += [{**fixed, "bonus": bonus, **row} for bonus, of_method in binned.items() for row in of_method]
+        return rows
+
+    def draw(self, rows: Sequence[Row]) -> Any:
+        """Return the figure: a panel per task, a histogram per method."""
+        looks = {
+            method: {name: look[name] for name in ("color", "linestyle")}
+            for method, look in of_others(row["bonus"] for row in rows).items()
+        }
+        frame = Frame("Likelihood under the initial model", rows, "task")
+        for axes, part in frame:
+            frame.histograms(axes, part, "bonus", looks)
+            frame.name(axes, part[0]["task"], "one response a question and seed")
+        below = "first bin: all below it too; stroke: mean"
+        return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
 
 
 # The table of `harness rl eval`.
@@ -164,35 +152,31 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     method a method needs for that method's pass@n.
     """
     for grader in dict.fromkeys(row["grader"] for row in rows):
-        _print_graded([row for row in rows if row["grader"] == grader])
-
-
-def _print_graded(rows: Sequence[Mapping[str, Any]]) -> None:
-    first = rows[0]
-    seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
-    put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
-    put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[first['grader']]}")
-    _print_by_budget("bonus", "", [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in rows])
-    others = [row for row in rows if PLAIN in row["gain_over"]]
-    gains = [(row["bonus"], row["gain_over"][PLAIN], row["gain_over_ci"][PLAIN]) for row in others]
-    _print_by_budget("minus GRPO", "+", gains)
-    unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
-    if unsolved:
-        put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
-    compared: list[Mapping[str, Any]] = []
-    for row in rows:
-        ahead = {other: at for other, at in row["fewer_samples"].items() if (at["times"] or 0) >= 1}
-        compared += ahead.values()
-        texts = []
-        for other, at in ahead.items():
-            ends = ", ".join("..." if end is None else f"{end:.1f}" for end in at["times_ci"] or ())  # ...: an open end
-            texts.append(f"{at['times']:.1f} [{ends or '-'}] times fewer than {other}")
-        if texts:
-            put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(texts)}")
-    if compared:
-        put("[95 %]: over problems, for these trained models; other trainings would vary more")
-    for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
-        put(f"[-]: {reason}")
+        graded = [row for row in rows if row["grader"] == grader]
+        first, seeds = graded[0], ", ".join(f"{row['bonus']} {row['seeds']}" for row in graded)
+        put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
+        put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[grader]}")
+        _print_by_budget("bonus", "", [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in graded])
+        others = [row for row in graded if PLAIN in row["gain_over"]]
+        gains = [(row["bonus"], row["gain_over"][PLAIN], row["gain_over_ci"][PLAIN]) for row in others]
+        _print_by_budget("minus GRPO", "+", gains)
+        unsolved = [row["bonus"] for row in graded if not any(row["pass_at_k"].values())]
+        if unsolved:
+            put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
+        compared: list[Mapping[str, Any]] = []
+        for row in graded:
+            ahead = {other: at for other, at in row["fewer_samples"].items() if (at["times"] or 0) >= 1}
+            compared += ahead.values()
+            texts = []
+            for other, at in ahead.items():
+                ends = ", ".join("..." if end is None else f"{end:.1f}" for end in at["times_ci"] or ())  # ...: open
+                texts.append(f"{at['times']:.1f} [{ends or '-'}] times fewer than {other}")
+            if texts:
+                put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(texts)}")
+        if compared:
+            put("[95 %]: over problems, for these trained models; other trainings would vary more")
+        for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
+            put(f"[-]: {reason}")
 
 
 def _print_by_budget(head: str, sign: str, rows: Sequence[tuple[str, Mapping[str, float], Mapping[str, Any]]]) -> None:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     import torch
 
 EPSILON = 1e-6  # as GRPO's: a spread far below it is rounding, of equal responses, and is not scaled up
-MEMORY = "bonus.safetensors"  # in a checkpoint's folder: the bonus' memory, needed to resume
 
 
 class Grader:
@@ -79,18 +77,6 @@ class Shaping:
 
         with torch.no_grad():
             return self.bonus.shape(rollouts, step, self.seed, self.memory)
-
-    def save(self, checkpoint: Path) -> None:
-        from safetensors.torch import save_file
-
-        if self.memory:
-            save_file({name: value.contiguous() for name, value in self.memory.items()}, checkpoint / MEMORY)
-
-    def load(self, checkpoint: Path) -> None:
-        from safetensors.torch import load_file
-
-        path = checkpoint / MEMORY
-        self.memory = load_file(path) if path.exists() else {}
 
 
 def group_metrics(rollouts: Rollouts, added: torch.Tensor, gated: int) -> dict[str, float]:

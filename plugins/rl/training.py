@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.records import Message, Problem
@@ -96,6 +96,24 @@ class Settings:
             raise HarnessError(f"rl: batch must be a multiple of mini_batch, got {self.batch} and {self.mini_batch}")
         if not self.learning_rate > 0:
             raise HarnessError(f"rl: learning_rate must be > 0, got {self.learning_rate}")
+
+
+def converted(given: Mapping[str, Any], types: Mapping[str, Any], who: str, what: str) -> dict[str, Any]:
+    """Return texts as values of the types that these names have; HarnessError for another name or a wrong value."""
+    from pydantic import TypeAdapter, ValidationError
+
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in types:
+            raise HarnessError(
+                f"{who}: no {what} {name!r} {did_you_mean(name, types).replace('installed', f'{what}s')}"
+            )
+        try:
+            values[name] = TypeAdapter(types[name]).validate_python(text)
+        except ValidationError as failure:
+            fault = failure.errors()[0]["msg"].removeprefix("Input should be ")
+            raise HarnessError(f"{who}: {name} must be {fault}, got {text!r}") from None
+    return values
 
 
 @dataclass(frozen=True)

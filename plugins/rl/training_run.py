@@ -16,20 +16,21 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import psutil
 
-from harness.errors import HarnessError, did_you_mean
+from harness.errors import HarnessError
 from harness.jobs.price import Outlook, require_consent
 from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec
-from harness.plugin_system.registry import Registry, load_registry
+from harness.plugin_system.registry import load_registry
 from harness.system.children import run_child
 from harness.system.json_text import digest
 from harness.system.progress import Progress, Stage
 
+from .checkpoints import best_step
 from .commands import TrainRequest
 from .training import (
     SPLITS,
@@ -38,6 +39,7 @@ from .training import (
     Settings,
     Trainer,
     TrainingRun,
+    converted,
     read_metrics,
     read_run,
     write_problems,
@@ -50,8 +52,7 @@ ENDING_S = 60.0  # time for the children of a killed process to end
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
 
 # What the preset `exploring` sets where the user does not: this project's choice of what lets RepExp's bonus act
-# (docs/rl-bonus.md), 4 dimensions, half of the paper's group size, and a bonus on the scale of the rewards. Chosen on
-# dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing to the task's settings.
+# (docs/rl-bonus.md), chosen on dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing.
 EXPLORING: Mapping[str, Mapping[str, Any]] = {"repexp": {"dim": 4, "spread": 0.5}}
 
 REWARDED = {  # a run's reward -> the line that says so
@@ -63,10 +64,9 @@ REWARDED = {  # a run's reward -> the line that says so
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run in its folder, its trainer and the command to start; `fault` says why this machine cannot run it, if so."""
+    """A run in its folder and the command to start; `fault` says why this machine cannot run it, if so."""
 
     run: TrainingRun
-    trainer: Trainer
     launch: Launch
     remarks: Sequence[str]
     fault: HarnessError | None = None
@@ -92,11 +92,11 @@ def _written(run: TrainingRun, chats: Mapping[str, Chats], trainer: Trainer) -> 
         remarks += trainer.check(run)
     except HarnessError as failure:
         fault = failure
-    return Prepared(run, trainer, trainer.launch(run), remarks, fault)
+    return Prepared(run, trainer.launch(run), remarks, fault)
 
 
-def rehearse(request: TrainRequest, seed: int) -> tuple[str, HarnessError | None]:
-    """Return what `--dry-run` prints, the configuration, remarks and the command, and the run's fault if it has one.
+def rehearse(request: TrainRequest, seed: int) -> None:
+    """Print the configuration, remarks and the command (`--dry-run`); HarnessError if this machine cannot run it.
 
     The run is prepared in a temporary folder; the texts name the real one.
     """
@@ -112,8 +112,9 @@ def rehearse(request: TrainRequest, seed: int) -> tuple[str, HarnessError | None
     words = [f"{name}={shlex.quote(placed(value))}" for name, value in launch.environment.items()]
     words += [shlex.quote(placed(word)) for word in launch.command]
     remarks = [*map(placed, prepared.remarks), f"folder: {run.folder}", " ".join(words)]
-    text = "\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)])
-    return text, HarnessError(placed(prepared.fault)) if prepared.fault else None
+    print("\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)]))
+    if prepared.fault:
+        raise HarnessError(placed(prepared.fault))
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
@@ -127,6 +128,7 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
     run, chats, trainer = _planned(request, seed)
     with locked(run.folder) as lock:
         prepared = _written(run, chats, trainer)
+        run, launch = prepared.run, prepared.launch
         if prepared.fault:
             raise prepared.fault
         for remark in prepared.remarks:
@@ -134,13 +136,11 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
         done = _last_step(run.metrics)
         if run.settings.steps is not None and done >= run.settings.steps:
             progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
-            return _row(prepared, 0.0)
-        remaining = outlook(run, done)
-        for _ in range(runs - 1):
-            remaining += outlook(run, 0)
+            return _row(run, trainer, 0.0)
+        remaining = sum([outlook(run, 0)] * (runs - 1), outlook(run, done))
         require_consent("rl train", remaining, progress, "--set steps=N and --set batch=N make it shorter")
         progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
-        began, launch, log = time.monotonic(), prepared.launch, run.folder / "log.txt"
+        began, log = time.monotonic(), run.folder / "log.txt"
         with progress.stage("train", run.settings.steps or 0, "steps") as stage:
             follower = Follower(run.metrics, stage, progress)
             try:
@@ -148,8 +148,15 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
             except OSError as failure:
                 raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
         if status:
-            raise HarnessError(_ended(prepared, status, follower.step, log))
-        return _row(prepared, time.monotonic() - began)
+            # The last line of the log that names an error, else its last line.
+            lines = [*filter(None, map(str.strip, log.read_text(encoding="utf-8", errors="replace").splitlines()))]
+            errors = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
+            reason = (errors or lines or ["it said nothing"])[-1][:300]
+            saved = trainer.saved(run)
+            end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+            again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
+            raise HarnessError(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
+        return _row(run, trainer, time.monotonic() - began)
 
 
 @contextmanager
@@ -200,14 +207,13 @@ class Follower:
     def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
         self.path, self.stage, self.progress = path, stage, progress
         self.stage.done = self.step = _last_step(path)
-        self._seen: tuple[int, ...] = ()
-        self._printed_at = time.monotonic()
+        self._seen, self._printed_at = (0, 0), time.monotonic()
 
     def __call__(self) -> None:
         if not self.path.is_file():
             return
         about = self.path.stat()
-        seen, self._seen = self._seen, (about.st_ino, about.st_size, about.st_mtime_ns)
+        seen, self._seen = self._seen, (about.st_size, about.st_mtime_ns)
         for metrics in read_metrics(self.path) if seen != self._seen else ():
             if metrics["step"] <= self.step:
                 continue
@@ -223,9 +229,8 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
     parts = [f"step {metrics['step']}: reward {metrics['reward']:.3f}"] if "reward" in metrics else []
     if metrics.get("bonus_spread"):
         parts.append(f"bonus {metrics['bonus']:.2g} (spread {metrics['bonus_spread']:.2g})")
-    for name, text in (("gated", "gated"), ("all_correct", "all correct"), ("dev_pass_at_1", "dev pass@1")):
-        if name in metrics:
-            parts.append(f"{text} {100 * metrics[name]:.0f} %")
+    shares = {"gated": "gated", "all_correct": "all correct", "dev_pass_at_1": "dev pass@1"}
+    parts += [f"{text} {100 * metrics[name]:.0f} %" for name, text in shares.items() if name in metrics]
     if "entropy" in metrics:
         parts.append(f"entropy {metrics['entropy']:.2f}")
     if metrics.get("step_s"):
@@ -237,42 +242,33 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
-    """The run with its number of steps, the problems of its splits, and its trainer; nothing is written yet."""
-    registry = load_registry(request.plugin_files)
+    """The run with its folder's path and number of steps, the problems of its splits, its trainer; nothing is written.
+
+    HarnessError for a wrong request, and if the folder holds another run.
+    """
+    registry, name = load_registry(request.plugin_files), request.task
     trainer: Trainer = build(registry, "trainer", request.trainer)
-    run = _run(request, registry, seed)
-    build(registry, "bonus", run.bonus)
-    chats: dict[str, Chats] = {}
-    for split in SPLITS[:2]:
-        task = _task(request, registry, split)
-        with naming_data_options(SPLITS[:2], "rl train"):
-            problems = list(task.problems(task.rl[split]))[: request.limit]
-        if not problems:
-            raise HarnessError(f"rl: task {request.task!r} has no problems in its split {task.rl[split]!r}")
-        chats[split] = [(problem, task.messages(problem)) for problem in problems]
-    batch, to_train_on = run.settings.batch, len(chats["train"])
-    if to_train_on < batch:
-        raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
-    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
-    return replace(run, settings=replace(run.settings, steps=steps)), chats, trainer
-
-
-def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
-    """The requested run with its folder's path, without problems; HarnessError if the folder holds another run."""
-    task, reward = _task(request, registry, "train"), "verifier"
+    tasks: dict[str, Any] = {
+        split: build(registry, "task", name, data=request.data.get(split, request.data.get(""))) for split in SPLITS[:2]
+    }
+    task, reward = tasks["train"], "verifier"
+    of_task = getattr(task, "rl", {})
+    for split in tasks:
+        if split not in of_task:
+            able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
+            raise HarnessError(f"rl: task {name!r} says no {split} split to train with: {able}")
     if hasattr(task, "audit"):
-        reward = request.reward or task.rl.get("reward", "lenient")
+        reward = request.reward or of_task.get("reward", "lenient")
     elif request.reward == "strict":
-        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
-    model = request.model or task.rl.get("model") or DEFAULT_MODEL
+        raise HarnessError(f"rl: task {name!r} has one grader, and no stricter one: leave --reward strict out")
     run = TrainingRun(
         folder=Path(),
-        task=graded_as_the_paper(registry, request.task),
-        model=model,
-        bonus=str(bonus(request, task.rl.get("bonus", {}))),
+        task=graded_as_the_paper(registry, name),
+        model=request.model or of_task.get("model") or DEFAULT_MODEL,
+        bonus=str(bonus(request, of_task.get("bonus", {}))),
         trainer=request.trainer,
         seed=seed,
-        settings=settings(request, task.rl.get("settings", {})),
+        settings=settings(request, of_task.get("settings", {})),
         problems={},
         data=dict(request.data),
         overrides=tuple(request.overrides),
@@ -280,35 +276,34 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
         plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
         reward=reward,
     )
-    specs = [parse_spec(spec).name for spec in (request.task, run.bonus, run.trainer)]
-    named = "-".join([specs[0], Path(model).name, *specs[1:]])
-    key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
+    specs = [parse_spec(spec).name for spec in (name, run.bonus, run.trainer)]
+    named = "-".join([specs[0], Path(run.model).name, *specs[1:]])
+    now = _fixed(run)
+    key = digest({**now, "limit": request.limit, "revision": task.revision})
     folder = (request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute()
-    if (folder / "run.json").exists():
-        before, now = _fixed(read_run(folder)), _fixed(run)
-        for name in now:
-            if now[name] != before.get(name):
-                raise HarnessError(
-                    f"rl train: {folder} holds a run with another {name} ({before.get(name)!r}, now {now[name]!r}): "
-                    "give another --out"
-                )
-    return replace(run, folder=folder)
+    before = _fixed(read_run(folder)) if (folder / "run.json").exists() else now
+    for field, value in now.items():
+        if value != before.get(field):
+            other = f"another {field} ({before.get(field)!r}, now {value!r})"
+            raise HarnessError(f"rl train: {folder} holds a run with {other}: give another --out")
+    build(registry, "bonus", run.bonus)
+    chats: dict[str, Chats] = {}
+    for split, of_split in tasks.items():
+        with naming_data_options(SPLITS[:2], "rl train"):
+            problems = list(of_split.problems(of_split.rl[split]))[: request.limit]
+        if not problems:
+            raise HarnessError(f"rl: task {name!r} has no problems in its split {of_split.rl[split]!r}")
+        chats[split] = [(problem, of_split.messages(problem)) for problem in problems]
+    batch, to_train_on = run.settings.batch, len(chats["train"])
+    if to_train_on < batch:
+        raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
+    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
+    return replace(run, folder=folder, settings=replace(run.settings, steps=steps)), chats, trainer
 
 
 def settings(request: TrainRequest, of_task: Mapping[str, Any]) -> Settings:
     """Return the user's settings, else the task's, else the paper's; HarnessError for what does not fit."""
-    from pydantic import TypeAdapter, ValidationError
-
-    given, names = {**of_task, **request.settings}, [each.name for each in fields(Settings)]
-    for name in given:
-        if name not in names:
-            raise HarnessError(f"rl: no setting {name!r} {did_you_mean(name, names).replace('installed', 'settings')}")
-    try:
-        return TypeAdapter(Settings).validate_python(given)
-    except ValidationError as failure:
-        fault = failure.errors()[0]
-        name = ".".join(map(str, fault["loc"]))
-        raise HarnessError(f"rl: {name} {fault['msg'].lower()}, got {fault['input']!r}") from None
+    return Settings(**converted({**of_task, **request.settings}, get_type_hints(Settings), "rl", "setting"))
 
 
 def bonus(request: TrainRequest, of_task: Mapping[str, Mapping[str, Any]]) -> Spec:
@@ -329,15 +324,6 @@ def _fixed(run: TrainingRun) -> dict[str, Any]:
     return plain
 
 
-def _task(request: TrainRequest, registry: Registry, split: str) -> Any:
-    task: Any = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
-    for name in ("train", "dev"):
-        if name not in getattr(task, "rl", {}):
-            able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
-            raise HarnessError(f"rl: task {request.task!r} says no {name} split to train with: {able}")
-    return task
-
-
 @contextmanager
 def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
     """Inside the `with`, add to a HarnessError that mentions --data how `command` takes a file for each of `splits`."""
@@ -353,9 +339,8 @@ def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
 # The result of a run.
 
 
-def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
-    run = prepared.run
-    saved = prepared.trainer.saved(run)
+def _row(run: TrainingRun, trainer: Trainer, seconds: float) -> dict[str, Any]:
+    saved = trainer.saved(run)
     step, dev = best_step(run, [checkpoint.step for checkpoint in saved]) or (None, None)
     return {
         **{name: getattr(run, name) for name in ("task", "bonus", "trainer", "model", "reward", "seed")},
@@ -368,23 +353,5 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
     }
 
 
-def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
-    """Return which of `steps` has the highest dev pass@1 (on a tie the earlier) and the value; None if none has it."""
-    by_step = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
-    validated = [(step, by_step[step]) for step in sorted(steps) if step in by_step]
-    return max(validated, key=lambda candidate: candidate[1], default=None)
-
-
 def _last_step(path: Path) -> int:
     return max((line["step"] for line in read_metrics(path)), default=0)
-
-
-def _ended(prepared: Prepared, status: int, step: int, log: Path) -> str:
-    """The line about a trainer that failed, with the last line of its log that names an error, else its last line."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
-    reason = (errors or lines or ["it said nothing"])[-1][:300]
-    saved = prepared.trainer.saved(prepared.run)
-    end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-    again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
-    return f"rl train: the trainer {end} after step {step}: {reason} ({log}); {again}"

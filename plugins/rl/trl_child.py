@@ -24,6 +24,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ from torch.utils.data import Sampler as DataSampler
 from transformers import GenerationConfig
 from trl import GRPOConfig, GRPOTrainer
 
-from harness import HarnessError, Message, Responses, Sampler
+from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
 
 from ..engines.transformers.engine import Transformers
+from .checkpoints import keep_in_last, load_memory, save_memory
 from .rewards import Grader, Shaping
 from .training import Checkpoint, MetricsLog, Rollouts, Shaped, TrainingRun, read_problems, read_run
 from .trl_trainer import STEP, Trl, grpo_arguments, updates
@@ -74,44 +76,26 @@ def batch_of(problems: int, batch: int, seed: int, step: int) -> list[int]:
 class PolicyEngine(Transformers):
     """An engine that samples with the same module whose weights the trainer updates."""
 
-    @property
-    def checkpoint(self) -> Any:
-        """The model, its tokenizer and its prompts' token ids; loaded at the first use."""
-        return self._checkpoint
-
-    def sample_prompts(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        n: int,
-        temperature: float,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str] = (),
-    ) -> list[Responses]:
-        """Sample n responses to each prompt, as many prompts at once as fill a batch; return a `Responses` per prompt.
-
-        seeds    one per prompt, for its random streams
-        states   names of the hidden states to return too, e.g. "mean"
-        """
+    def sample(self, request: SampleRequest) -> list[Responses]:
+        """Sample as every engine does, without dropout, and as many prompts at once as fill a batch."""
         responses: list[Responses] = []
-        policy, per_call = self.checkpoint.model, self.problems_per_call(n)
+        policy, per_call = self._checkpoint.model, self.problems_per_call(request.n)
         training = policy.training
         policy.eval()
-        for start in range(0, len(prompts), per_call):
+        for start in range(0, len(request.prompts), per_call):
             part = slice(start, start + per_call)
-            sampler = Sampler(temperature=temperature)
-            responses += self.sample(SampleRequest(prompts[part], n, sampler, max_tokens, seeds[part], states))
+            responses += super().sample(replace(request, prompts=request.prompts[part], seeds=request.seeds[part]))
         policy.train(training)
         return responses
 
     def save(self, folder: Path) -> None:
         """Write policy and tokenizer as a Hugging Face folder, with the initial model's decoding defaults if any."""
-        self.checkpoint.model.save_pretrained(folder)
-        self.checkpoint.tokenizer.save_pretrained(folder)
+        self._checkpoint.model.save_pretrained(folder)
+        self._checkpoint.tokenizer.save_pretrained(folder)
         defaults = folder / "generation_config.json"
         defaults.unlink(missing_ok=True)  # the engine's, which has no end-of-sequence tokens
         try:
-            GenerationConfig.from_pretrained(self.checkpoint.location.source).to_json_file(defaults)
+            GenerationConfig.from_pretrained(self._checkpoint.location.source).to_json_file(defaults)
         except OSError:  # the initial model has none
             return
 
@@ -158,7 +142,7 @@ class GroupTrainer(GRPOTrainer):
         self.engine = PolicyEngine(model=str(resumed.path) if resumed else run.model, **rows)
         self.grader, self.shaping = Grader(run), Shaping(run)
         self.reference = Transformers(model=run.model, **rows) if self._takes_states_of("ref") else None
-        checkpoint = self.engine.checkpoint
+        checkpoint = self.engine._checkpoint
         self.train_chats = [
             (problem, messages)
             for problem, messages in read_problems(run.problems["train"])
@@ -180,7 +164,7 @@ class GroupTrainer(GRPOTrainer):
         )
         if resumed:
             optimiser.load_state_dict(torch.load(resumed.path / OPTIMISER, weights_only=True))
-            self.shaping.load(resumed.path)
+            self.shaping.memory = load_memory(resumed.path)
         super().__init__(
             model=checkpoint.model,
             args=args,
@@ -219,11 +203,12 @@ class GroupTrainer(GRPOTrainer):
         self.places = [int(prompt) for prompt in prompts[:: settings.rollouts]]
         chats = [self.train_chats[place][1] for place in self.places]
         seeds = [stream(self.run.seed, TRAIN, self.step + 1, group) for group in range(len(chats))]
+        sampler = Sampler(temperature=settings.temperature)
         with self.accelerator.autocast():
-            self.pools = self.engine.sample_prompts(
-                chats, settings.rollouts, settings.temperature, settings.max_response, seeds, states
+            self.pools = self.engine.sample(
+                SampleRequest(chats, settings.rollouts, sampler, settings.max_response, seeds, states)
             )
-        ids = [self.engine.checkpoint.prompt_ids(messages) for messages in chats for _ in range(settings.rollouts)]
+        ids = [self.engine._checkpoint.prompt_ids(messages) for messages in chats for _ in range(settings.rollouts)]
         return {
             "prompt_ids": ids,
             "completion_ids": [row for pool in self.pools for row in pool.token_ids or ()],
@@ -301,11 +286,11 @@ class GroupTrainer(GRPOTrainer):
 
         The random streams are the same at every call, so that values differ by the policy only.
         """
-        settings = self.run.settings
+        settings, chats = self.run.settings, [messages for _, messages in self.dev]
         seeds = [stream(self.run.seed, DEV, place) for place in range(len(self.dev))]
         with self.accelerator.autocast():
-            pools = self.engine.sample_prompts(
-                [messages for _, messages in self.dev], settings.dev_samples, 1.0, settings.max_response, seeds
+            pools = self.engine.sample(
+                SampleRequest(chats, settings.dev_samples, Sampler(), settings.max_response, seeds)
             )
         correct = sum(
             sum(self.grader.rewards(problem, pool.texts, pool.finish))
@@ -320,11 +305,9 @@ class GroupTrainer(GRPOTrainer):
         part.mkdir(parents=True)
         self.engine.save(part)
         torch.save(self.optimizer.state_dict(), part / OPTIMISER)
-        self.shaping.save(part)
+        save_memory(self.shaping.memory, part)
         os.replace(part, whole)
-        for earlier in self.run.checkpoints.glob(f"{STEP}*/{OPTIMISER}"):
-            if earlier.parent != whole:
-                earlier.unlink()
+        keep_in_last(self.options.saved(self.run), OPTIMISER)
 
 
 def main(folder: Path) -> None:

@@ -14,23 +14,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
-
 from harness import HarnessError
-from harness.errors import did_you_mean
 from harness.system import extras
 
-from .training import Checkpoint, Launch, Settings, TrainingRun, read_problems
-from .verl_config import fitting
-from .verl_trainer import GIB, TRAINED, parameter_count
+from ..engines.transformers.engine import Transformers
+from ..models.location import locate
+from . import preflight
+from .checkpoints import complete
+from .training import Checkpoint, Launch, Settings, TrainingRun, converted, read_problems
+from .verl_trainer import fitting
 
 VERSION = "1.16.0"  # trl_child overrides private methods of this one
 STEP = "step-"
-REFERENCE = 4  # bytes a parameter
 # TRL options that a run may set; all others follow from `Settings`, or would make a resumed run differ.
 OPTIONS: Mapping[str, Any] = {
     "weight_decay": float,
@@ -74,18 +72,11 @@ class Trl:
             needed = f"trl: trl {VERSION} is needed (parts of it are overridden), found {installed}"
             raise HarnessError(f"{needed}: pip install 'trl=={VERSION}'")
         grpo_arguments(run)
-        import torch
-
-        if not run.cpu and not torch.cuda.device_count():
-            raise HarnessError("trl: no GPU found; train on the CPU with --cpu")
-        from ..engines.transformers.engine import Transformers
-        from ..models.location import locate
-
+        remarks = preflight.one_device(locate(run.model), run.cpu)
         chats = read_problems(run.problems["train"])[: run.settings.batch]
         engine = Transformers(model=run.model, device="cpu")
         engine.check([messages for _, messages in chats], run.settings.max_response)
-        folder = locate(run.model).folder
-        return [] if folder is None else _memory(folder, run.cpu)
+        return remarks
 
     def launch(self, run: TrainingRun) -> Launch:
         """Return how to start the child, which resumes from the last complete checkpoint; write nothing."""
@@ -98,27 +89,11 @@ class Trl:
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
         """Return the complete checkpoints in the order of their steps; an incomplete one has another name."""
-        folders = [path for path in run.checkpoints.glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
-        return sorted((Checkpoint(int(path.name.removeprefix(STEP)), path) for path in folders), key=attrgetter("step"))
+        return complete(run, STEP)
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
         """Return the checkpoint's folder, which is already in Hugging Face's format."""
         return checkpoint.path
-
-
-def _memory(folder: Path, cpu: bool) -> list[str]:
-    """A remark if too little memory is free; HarnessError if the machine or its GPU has too little in total."""
-    import torch
-
-    needed = (TRAINED + REFERENCE) * parameter_count(folder)
-    free, total = psutil.virtual_memory()[1::-1] if cpu else torch.cuda.mem_get_info()
-    where = "this machine" if cpu else "the GPU"
-    need = (
-        f"the weights, their gradients, the optimiser and the reference need {needed / GIB:.1f} GiB, activations aside"
-    )
-    if needed > total:
-        raise HarnessError(f"trl: the model does not fit: {need}; {where} has {total / GIB:.1f} GiB")
-    return [f"trl: {need}; {free / GIB:.1f} GiB of {where} are free"] if needed > free else []
 
 
 # The harness' settings in the names of TRL's GRPOConfig, with verl's defaults.
@@ -164,21 +139,4 @@ def grpo_arguments(run: TrainingRun, done: int = 0) -> dict[str, Any]:
         "save_strategy": "no",
         "report_to": "none",
         "disable_tqdm": True,
-    } | overridden(run.overrides)
-
-
-def overridden(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return the TRL options given as `key=value`; HarnessError for one that a run may not set, or of a wrong type."""
-    from pydantic import TypeAdapter, ValidationError
-
-    options: dict[str, Any] = {}
-    for name, _, value in (text.partition("=") for text in overrides):
-        if name not in OPTIONS:
-            guess = did_you_mean(name, OPTIONS).replace("installed", "options")
-            raise HarnessError(f"trl: unknown option {name!r} {guess}")
-        try:
-            options[name] = TypeAdapter(OPTIONS[name]).validate_python(value)
-        except ValidationError as failure:
-            fault = failure.errors()[0]["msg"].removeprefix("Input should be ")
-            raise HarnessError(f"trl: {name} must be {fault}, got {value!r}") from None
-    return options
+    } | converted(dict(override.split("=", 1) for override in run.overrides), OPTIONS, "trl", "option")

@@ -4,10 +4,9 @@ No code of verl is forked or copied. This module is the harness' side and import
 environment, makes checks, composes the configuration, and gives the child's command. `verl_child` runs in that
 environment.
 
-The memory of a GPU is estimated from the model's files alone. Bytes a parameter: float32 weights, gradients and Adam's
-two moments are 16, shared by all GPUs (FSDP); the sampler's bfloat16 weights are 2, shared by the GPUs that one sampler
-spans. The reference stays in the CPU's memory. Activations and logits are not counted: a refused run cannot fit, and an
-accepted one may still run out of memory.
+Values of the configuration are the authors' (arXiv:2510.11686 or, if the paper does not say, the script of their
+recipe), on top of verl's `ppo_trainer`. Every seed, which they leave open, comes from the run's. Differences: FSDP2
+instead of FSDP1, and checkpoints that resume.
 """
 
 from __future__ import annotations
@@ -19,28 +18,29 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
 from harness import HarnessError
-from harness.system.json_text import parsed, read
 
 from ..environments.second_environment import SecondEnvironment
-from ..models.location import Location, locate
-from .training import Checkpoint, Launch, Settings, TrainingRun, read_problems
-from .verl_config import CHILD, as_text, configuration, devices, sampler_share
+from ..models.location import locate
+from . import preflight
+from .checkpoints import complete
+from .training import Checkpoint, Launch, TrainingRun, read_problems
 
 VERSION = "0.9.1"  # verl_child overrides private methods of this one
 VARIABLE = "HARNESS_VERL_PYTHON"
 MAKE = 'make one: python -m venv .venv-verl && .venv-verl/bin/pip install "diversity-harness[verl]"'
 VERL = SecondEnvironment("verl", "verl", VARIABLE, Path(".venv-verl") / "bin" / "python", MAKE)
+CHILD = "harness_plugins.rl.verl_child"
+RUN = "HARNESS_RL_RUN"  # environment variable of all processes of a run: the run's folder
 STEP = "global_step_"
 MARK = "complete"  # in a checkpoint's folder once everything is written
-GIB = 2**30
-TRAINED = 16  # bytes a parameter while the policy is updated
-RESTING = 12  # while the sampler runs, with gradients freed
-SAMPLED = 2  # of the sampler's weights
+TRAINER_MODE = "harness"  # the name of the harness' trainer in verl
+TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
+LOG_PROB_ROWS = 16  # in one forward pass without gradient, on each device
+EPOCHS = 1000  # at least; steps end a run
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,21 @@ class Verl:
         remarks = [f"environment: {python}, verl {versions['verl']}"]
         if run.cpu:
             return [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
-        memory = _check_gpus(run, location)
+        remarks.append(preflight.several_gpus(location, run.settings))
         if versions["vllm"] is None:
             install = f'{python} -m pip install "verl[vllm]=={versions["verl"]}"'
             raise HarnessError(f"verl: {python} has no vllm, which samples on GPUs: {install}")
-        return [*remarks, memory]
+        return remarks
 
     def launch(self, run: TrainingRun) -> Launch:
         """Write the splits and `verl.yaml` to the run's folder, and return how to start the child."""
-        python = find_python(self.python)
+        python, folder = find_python(self.python), str(run.folder.absolute())
         data = {split: _write_split(run, split) for split in ("train", "dev") if split in run.problems}
         config = as_text(run, configuration(run, locate(run.model).source, data, self.hidden == "ref"))
         (run.folder / "verl.yaml").write_text(config, encoding="utf-8")
-        modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES"), f"{CHILD}.plugin"]  # if its entry point is missing
+        modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES"), CHILD]  # if its entry point is missing
         environment = {
+            RUN: folder,
             "VERL_USE_EXTERNAL_MODULES": ",".join(filter(None, modules)),
             "RAY_USAGE_STATS_ENABLED": "0",
             "TOKENIZERS_PARALLELISM": "false",
@@ -93,13 +94,11 @@ class Verl:
         if run.cpu:
             environment |= {"VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
             environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
-        return Launch([str(python), "-m", CHILD, str(run.folder.absolute())], environment, config)
+        return Launch([str(python), "-m", CHILD, folder], environment, config)
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
         """Return the complete checkpoints in the order of their steps: those that were marked at their end."""
-        marked = [mark.parent for mark in run.checkpoints.glob(f"{STEP}*/{MARK}")]
-        steps = {int(folder.name.removeprefix(STEP)): folder for folder in marked}
-        return [Checkpoint(step, steps[step]) for step in sorted(steps)]
+        return complete(run, STEP, MARK)
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
         """Return a Hugging Face folder with the checkpoint's policy, in bfloat16.
@@ -160,87 +159,166 @@ def installed(python: Path) -> dict[str, str | None]:
 
     HarnessError, one line, if a package other than vllm is missing or verl has another version than the plugin needs.
     """
-    needed = dict.fromkeys(("verl", "TransferQueue"), f'"verl[verl-core]=={VERSION}"')
-    needed["diversity-harness"] = "diversity-harness"  # whose plugin verl loads
+    package = f'"verl[verl-core]=={VERSION}"'
+    needed = {"verl": package, "TransferQueue": package, "diversity-harness": "diversity-harness"}  # verl loads us
     versions = VERL.versions(python, (*needed, "vllm"))
     for name, package in needed.items():
         if versions[name] is None:
             raise HarnessError(f"verl: {python} has no {name}: {python} -m pip install {package}")
-    if versions["verl"] != VERSION:
+    if (found := versions["verl"]) != VERSION:
         leans = f"but this plugin is for {VERSION} and leans on its private parts"
-        raise HarnessError(
-            f"verl: {python} has verl {versions['verl']}, {leans}: {python} -m pip install {needed['verl']}"
-        )
+        raise HarnessError(f"verl: {python} has verl {found}, {leans}: {python} -m pip install {needed['verl']}")
     return versions
 
 
-# GPUs, and the memory that a run needs on each.
+# The configuration.
 
 
-def _check_gpus(run: TrainingRun, location: Location) -> str:
-    """A remark on memory; HarnessError if there are too few GPUs or the model does not fit."""
-    gpus, s = gpu_memory(), run.settings
-    if not gpus:
-        raise HarnessError("verl: no GPU here (nvidia-smi shows none): give --cpu for a small model")
-    if len(gpus) < s.devices:
-        raise HarnessError(f"verl: {s.devices} GPUs are asked for, {len(gpus)} are here: set devices={len(gpus)}")
-    if s.devices % s.tensor_parallel:
-        raise HarnessError(f"verl: devices={s.devices} is not a multiple of tensor_parallel={s.tensor_parallel}")
-    folder = location.folder or _cached(location.name)
-    parameters = parameter_count(folder) if folder else 0
-    if not folder or not parameters:
-        return f"memory: not estimated, {location.name} is not on this disk"
-    config = read(folder / "config.json", "verl:", lenient=True)
-    return memory_remark(parameters, config, s, min(gpus[: s.devices]))
+def configuration(run: TrainingRun, model: str, data: Mapping[str, Path], with_ref: bool) -> dict[str, Any]:
+    """Return the run's configuration as a nested mapping.
 
-
-def _cached(model: str) -> Path | None:
-    """Return the folder of a hub model in the local cache; None if it is not there."""
-    from huggingface_hub import try_to_load_from_cache
-
-    config = try_to_load_from_cache(model, "config.json")
-    return Path(config).parent if isinstance(config, str) else None
-
-
-def gpu_memory() -> list[float]:
-    """Return the total GiB of each GPU, as nvidia-smi lists them; [] if nvidia-smi is missing or fails."""
-    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    try:
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [float(line) / 1024 for line in listed.splitlines() if line.strip()]
-
-
-def parameter_count(folder: Path) -> int:
-    """Return how many numbers the safetensors files of a model hold, by their headers; 0 if it has none."""
-    count = 0
-    for path in folder.glob("*.safetensors"):
-        with path.open("rb") as file:
-            header = parsed(file.read(int.from_bytes(file.read(8), "little")), f"verl: {path}")
-        count += sum(prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
-    return count
-
-
-def memory_remark(parameters: int, config: Mapping[str, Any], settings: Settings, gpu: float) -> str:
-    """Return what a run needs and has, in GiB a GPU; HarnessError if a GPU of `gpu` GiB has too little memory.
-
-    config   the content of the model's config.json
+    model      a folder or hub id
+    data       split -> parquet file
+    with_ref   run the reference worker, even if the KL coefficient is 0
     """
-    heads = config["num_attention_heads"]
-    width = config.get("head_dim") or config["hidden_size"] // heads
-    token = 2 * SAMPLED * config["num_hidden_layers"] * (config.get("num_key_value_heads") or heads) * width
-    cache = token * (settings.max_prompt + settings.max_response)  # keys and values of one longest response
-    updating = TRAINED * parameters / settings.devices / GIB
-    sampling = RESTING * parameters / settings.devices / GIB
-    sampler = (SAMPLED * parameters + cache) / settings.tensor_parallel / GIB
-    share = sampler_share(settings)
-    has = f"a GPU has {gpu:.0f} GiB, of which the sampler takes {share:.0%}"
-    needs = (
-        f"{parameters / 1e9:.2f} B parameters need {updating:.1f} GiB a GPU to update (weights, gradients, optimiser; "
-        f"the reference rests on the CPU), {sampling:.1f} beside the sampler, and {sampler:.1f} inside it (weights, "
-        "cache of one response)"
-    )
-    if sampling + share * gpu > gpu or sampler > share * gpu:
-        raise HarnessError(f"verl: the model does not fit: {needs}; {has}: take more or larger GPUs")
-    return f"memory: {needs}; {has}"
+    s, validates = run.settings, "dev" in data
+    tokens, workers = s.max_prompt + s.max_response, devices(run)
+    log_prob_rows = fitting(s.batch * s.rollouts // workers, max(LOG_PROB_ROWS, s.micro_batch))
+    sections: dict[str, dict[str, Any]] = {
+        "data": {
+            "train_files": str(data["train"]),
+            "val_files": str(data.get("dev", data["train"])),
+            "val_max_samples": -1 if validates else 1,  # verl requires a file even if nothing is validated
+            "train_batch_size": s.batch,
+            "max_prompt_length": s.max_prompt,
+            "max_response_length": s.max_response,
+            "filter_overlong_prompts": True,
+            "truncation": "error",
+            "shuffle": True,
+            "seed": run.seed,
+            "apply_chat_template_kwargs": {"date_string": TEMPLATE_DATE},
+        },
+        "reward.custom_reward_function": {"path": f"pkg://{CHILD}", "name": "compute_score"},
+        "algorithm": {"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": True, "use_kl_in_reward": False},
+        "actor_rollout_ref.model": {
+            "path": model,
+            "use_remove_padding": True,
+            "enable_gradient_checkpointing": True,
+        },
+        "actor_rollout_ref.actor": {
+            "strategy": "fsdp2",
+            "optim.lr": s.learning_rate,
+            "optim.lr_warmup_steps": 0,
+            "optim.weight_decay": 0.01,
+            "ppo_mini_batch_size": s.mini_batch,
+            "ppo_micro_batch_size_per_gpu": fitting(s.mini_batch * s.rollouts // workers, s.micro_batch),
+            "ppo_epochs": s.ppo_epochs,
+            "clip_ratio": s.clip,
+            "clip_ratio_low": s.clip,
+            "clip_ratio_high": s.clip,
+            "entropy_coeff": s.entropy,
+            "loss_agg_mode": "token-mean",
+            "use_kl_loss": with_ref or s.kl > 0,  # also with coefficient 0: then the reference only runs
+            "kl_loss_coef": s.kl,
+            "kl_loss_type": "low_var_kl",
+            "data_loader_seed": run.seed,
+            "fsdp_config.seed": run.seed,
+        },
+        "actor_rollout_ref.ref": {
+            "fsdp_config.param_offload": True,
+            "fsdp_config.seed": run.seed,
+            "log_prob_micro_batch_size_per_gpu": log_prob_rows,
+        },
+        "actor_rollout_ref.rollout": {
+            "name": "vllm",
+            "n": s.rollouts,
+            "temperature": s.temperature,
+            "top_p": 1,
+            "top_k": -1,
+            "seed": run.seed,
+            "tensor_model_parallel_size": s.tensor_parallel,
+            "gpu_memory_utilization": preflight.sampler_share(s),
+            "max_num_batched_tokens": max(8192, tokens),
+            "log_prob_micro_batch_size_per_gpu": log_prob_rows,
+            "val_kwargs": {"n": s.dev_samples, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "do_sample": True},
+        },
+        "trainer": {
+            "v1.trainer_mode": TRAINER_MODE,
+            "project_name": "diversity-harness",
+            "experiment_name": run.folder.name,
+            "logger": ["console"],
+            "nnodes": 1,
+            "n_gpus_per_node": workers,
+            "total_epochs": max(s.steps or 0, EPOCHS),
+            "total_training_steps": s.steps,
+            "save_freq": s.save_every,
+            "test_freq": s.save_every if validates else -1,
+            "val_before_train": validates,
+            "critic_warmup": 0,
+            "resume_mode": "auto",
+            "default_local_dir": str(run.checkpoints.absolute()),
+        },
+        "ray_kwargs.ray_init": {"address": "local", "include_dashboard": False},
+    }
+    tree: dict[str, Any] = {}
+    for changes in (sections, ON_CPU if run.cpu else {}):
+        for section, values in changes.items():
+            for key, value in values.items():
+                *path, name = f"{section}.{key}".split(".")
+                place = tree
+                for part in path:
+                    place = place.setdefault(part, {})
+                place[name] = value
+    return tree
+
+
+_FLOAT32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+# What differs on CPUs: one process trains in float32, one samples (`verl_cpu`), with a small Ray.
+ON_CPU: Mapping[str, Mapping[str, Any]] = {
+    "actor_rollout_ref": {
+        "actor.fsdp_config.use_torch_compile": False,
+        "ref.fsdp_config.use_torch_compile": False,
+        "actor.fsdp_config.mixed_precision": _FLOAT32,
+        "ref.fsdp_config.mixed_precision": {**_FLOAT32},  # a copy: yaml would write a reference
+        "actor.use_torch_compile": False,
+        "model.use_remove_padding": False,
+        "model.enable_gradient_checkpointing": False,
+        "model.override_config": {"attn_implementation": "sdpa"},
+        "rollout.name": "transformers",
+        "rollout.tensor_model_parallel_size": 1,
+        "rollout.dtype": "float32",
+        "rollout.agent.num_workers": 1,
+    },
+    "ray_kwargs.ray_init": {  # logical CPUs and GPUs
+        "num_cpus": 16,
+        "num_gpus": "${trainer.n_gpus_per_node}",
+        "object_store_memory": 256 * 2**20,
+    },
+    "trainer": {"device": "cpu"},
+    "reward": {"num_workers": 1},
+    "data": {"dataloader_num_workers": 0},
+    "transfer_queue.backend.SimpleStorage": {"num_data_storage_units": 1},
+}
+
+
+def as_text(run: TrainingRun, config: Mapping[str, Any]) -> str:
+    """Return the text of `verl.yaml`, which hydra composes with verl's defaults.
+
+    verl itself can run it too: `--config-dir FOLDER --config-name verl`.
+    """
+    import yaml
+
+    head = {"hydra": {"searchpath": ["pkg://verl.trainer.config"]}, "defaults": ["ppo_trainer", "_self_"]}
+    overrides = "".join(f"# {override}\n" for override in run.overrides)
+    trailer = f"\n# Given on the command line; these come last and win:\n{overrides}" if overrides else ""
+    return yaml.safe_dump(head | dict(config), sort_keys=False, width=120) + trailer
+
+
+def devices(run: TrainingRun) -> int:
+    """Return the number of workers that train."""
+    return 1 if run.cpu else run.settings.devices
+
+
+def fitting(rows: int, at_most: int) -> int:
+    """Return how many of a worker's `rows` go through one pass: their largest divisor up to `at_most`, for verl."""
+    return next(size for size in range(max(1, min(rows, at_most)), 0, -1) if rows % size == 0)

@@ -112,8 +112,8 @@ def engine(folder: Path, rows: int, repeats: int) -> None:
     from verl.utils import tensordict_utils as tu
 
     from harness_plugins.rl.training import read_run
-    from harness_plugins.rl.verl_child.__main__ import compose
-    from harness_plugins.rl.verl_child.states import PlainWorker, RefStates
+    from harness_plugins.rl.verl_child import compose
+    from harness_plugins.rl.verl_steps import PlainWorker, RefStates
 
     def batch() -> TensorDict:
         whole = [torch.full((47 + 38,), 7) for _ in range(rows)]

@@ -3,7 +3,7 @@
 COMMAND = (
     (("--set", "bach=3"), "rl: no setting 'bach' (did you mean 'batch'?"),
     (("--set", "rollouts=1"), "rl: rollouts must be at least 2"),
-    (("--set", "rollouts=many"), "rl: rollouts input should be a valid integer"),
+    (("--set", "rollouts=many"), "rl: rollouts must be a valid integer, unable to parse"),
     (("--set", "batch"), "rl: --set is written KEY=VALUE, got 'batch'"),
     (("--set", "batch=8"), "rl: --set batch is given twice"),
     (("--bonus", "repexp:lam=0"), "repexp: lam must be > 0, got 0"),
@@ -33,8 +33,8 @@ SETTINGS = (
 )
 
 TRL = (
-    ("wieght_decay=0", "trl: unknown option 'wieght_decay' (did you mean 'weight_decay'?"),
-    ("max_steps=3", "trl: unknown option 'max_steps'"),
+    ("wieght_decay=0", "trl: no option 'wieght_decay' (did you mean 'weight_decay'?"),
+    ("max_steps=3", "trl: no option 'max_steps'"),
     ("weight_decay=much", "trl: weight_decay must be a valid number, unable to parse"),
     ("activation_checkpointing=maybe", "trl: activation_checkpointing must be a valid boolean, unable to interpret"),
     ("loss_type=dapoo", "trl: loss_type must be 'dapo', 'grpo', 'bnpo' or 'dr_grpo', got 'dapoo'"),

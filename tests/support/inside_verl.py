@@ -25,9 +25,9 @@ def outside() -> dict[str, bool]:
     import verl  # noqa: F401
     from verl.plugin.platform.platform_manager import PlatformRegistry
 
-    package = "harness_plugins.rl.verl_child"
-    active = f"{package}.trainer" in sys.modules or "cpu" in PlatformRegistry.registered_names()
-    return {"loaded": f"{package}.plugin" in sys.modules, "active": active}
+    package = "harness_plugins.rl"
+    active = f"{package}.verl_steps" in sys.modules or "cpu" in PlatformRegistry.registered_names()
+    return {"loaded": f"{package}.verl_child" in sys.modules, "active": active}
 
 
 def line_of(compose: Callable[[], Any]) -> str:
@@ -44,7 +44,7 @@ def line_of(compose: Callable[[], Any]) -> str:
 def composed(overrides: list[str], papers: str) -> dict[str, Any]:
     """The line about each override alone, and what the paper's settings become."""
     from harness_plugins.rl.training import read_run
-    from harness_plugins.rl.verl_child.__main__ import compose
+    from harness_plugins.rl.verl_child import compose
 
     run = read_run(FOLDER)
     lines = {text: line_of(lambda text=text: compose(replace(run, overrides=(text,)))) for text in overrides}
@@ -61,7 +61,7 @@ def shaped_with_padding(bonus: str) -> dict[str, bool]:
 
     from harness_plugins.rl.rewards import Shaping
     from harness_plugins.rl.training import Rollouts, read_run
-    from harness_plugins.rl.verl_child.trainer import HIDDEN, ShapingTrainer
+    from harness_plugins.rl.verl_steps import HIDDEN, ShapingTrainer
 
     trainer = ShapingTrainer.__new__(ShapingTrainer)
     trainer.shaping, trainer.global_steps = Shaping(replace(read_run(FOLDER), bonus=bonus)), 1
@@ -92,9 +92,9 @@ def main() -> None:
     questions = json.load(sys.stdin)
     answers: dict[str, Any] = {"outside": outside()}
     os.environ |= questions["environment"] | {"HARNESS_RL_RUN": str(FOLDER)}
-    from harness_plugins.rl.verl_child import plugin
+    from harness_plugins.rl import verl_child
 
-    plugin.activate()
+    verl_child.activate()
     answers |= composed(questions["overrides"], questions["papers"])
     answers["padding"] = {bonus: shaped_with_padding(bonus) for bonus in ("repexp:beta=1", "unlikely")}
     import verl_hidden_states

@@ -32,8 +32,8 @@ from verl.utils import tensordict_utils as tu
 
 from harness_plugins.models.location import locate
 from harness_plugins.rl.training import read_run
-from harness_plugins.rl.verl_child.__main__ import compose
-from harness_plugins.rl.verl_child.states import HIDDEN, PolicyStates, RefStates
+from harness_plugins.rl.verl_child import compose
+from harness_plugins.rl.verl_steps import HIDDEN, PolicyStates, RefStates
 
 LENGTHS = [(5, 7), (9, 1), (3, 20), (12, 4), (2, 2), (8, 11), (4, 3), (6, 16)]  # prompt, response
 

@@ -150,7 +150,7 @@ harness/columns/responses.py harness/columns/store.py harness/jobs/options.py ha
 harness/system/children.py harness/system/warden.py harness/testing/checking.py
 plugins/engines/esm3/child.py plugins/engines/esm3/engine.py plugins/engines/vllm/child/harness_vllm/protocol.py
 plugins/rl/training_run.py
-plugins/rl/verl_child/trainer.py tasks/sandbox/forked.py tasks/sandbox/tiers.py
+plugins/rl/verl_steps.py tasks/sandbox/forked.py tasks/sandbox/tiers.py
 """
 
 

@@ -58,7 +58,7 @@ def test_the_linear_figure_has_more_budgets_and_a_linear_axis(folder):
     assert [row for row in rows if row["k"] in (1, 2, 4, 8, 16)] == frame.table(Request("rl-passk", [folder]))
     pytest.importorskip("matplotlib")
     with frame.styled():
-        scales = [figure.draw(rows).axes[0].get_xscale() for figure in (figures.RlPassKLinear, figures.RlPassK)]
+        scales = [figure.draw(rows).axes[0].get_xscale() for figure in (figures.RlPassKLinear(), figures.RlPassK())]
     assert scales == ["linear", "log"]
 
 

@@ -15,6 +15,7 @@ from support.training_runs import counted_run, counting_request, game24_run
 
 from harness.system.progress import Progress, Stage
 from harness_plugins.rl import training_run as rl
+from harness_plugins.rl.checkpoints import best_step
 from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.training import MetricsLog, Settings, read_metrics, read_problems, read_run
 from harness_tasks.dapo import DapoAime
@@ -144,7 +145,7 @@ def test_the_time_left_is_the_median_step_or_a_count_and_the_best_checkpoint_the
     assert (rest.seconds, rest.responses, rest.tokens) == (0, 4 * 4 * 8, 4 * 4 * 8 * run.settings.max_response)
     best = [{"step": step, "dev_pass_at_1": dev} for step, dev in ((2, 0.3), (4, 0.5), (6, 0.5))]
     write_json_lines(run.metrics, [{"step": 1}, *best])
-    assert [rl.best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])] == [(4, 0.5), (6, 0.5), None]
+    assert [best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])] == [(4, 0.5), (6, 0.5), None]
 
 
 # The files of a run's folder, and its lock

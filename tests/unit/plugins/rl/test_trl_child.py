@@ -34,11 +34,12 @@ def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_polic
     task = Game24()
     prompts = [task.messages(problem) for problem in task.problems("dev")[:3]]
     small, large = (PolicyEngine(model="tiny24-weak", device="cpu", batch=rows) for rows in (4, 64))
-    small.checkpoint.model.train()
-    sampled = small.sample_prompts(prompts, 2, 0.7, 24, [1, 2, 3], ("mean",))
-    assert small.checkpoint.model.training
-    assert not large.checkpoint.model.training
-    plain = large.sample(SampleRequest(prompts, 2, Sampler(temperature=0.7), 24, [1, 2, 3], ("mean",)))
+    small._checkpoint.model.train()
+    request = SampleRequest(prompts, 2, Sampler(temperature=0.7), 24, [1, 2, 3], ("mean",))
+    sampled = small.sample(request)
+    assert small._checkpoint.model.training
+    assert not large._checkpoint.model.training
+    plain = large.sample(request)
     assert [pool.token_ids for pool in sampled] == [pool.token_ids for pool in plain]
     np.testing.assert_allclose(sampled[2].states["mean"], plain[2].states["mean"], atol=1e-4)
 

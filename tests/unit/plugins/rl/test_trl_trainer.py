@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
-from harness_plugins.rl import trl_trainer
+from harness_plugins.rl import preflight, trl_trainer
 from harness_plugins.rl.training import Settings, TrainingRun
 from harness_plugins.rl.trl_trainer import Trl
 
@@ -54,16 +54,16 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monke
         ({"cpu": False}, "trl: no GPU found; train on the CPU with --cpu"),
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
-        ({"overrides": ("max_steps=3",)}, "trl: unknown option 'max_steps'"),
+        ({"overrides": ("max_steps=3",)}, "trl: no option 'max_steps'"),
     ):
         assert refusal_of(Trl().check, replace(run, **changes)).startswith(message)
 
 
 def test_a_model_that_does_not_fit_is_one_line_and_a_tight_fit_a_remark(run, with_trl, monkeypatch):
-    monkeypatch.setattr(trl_trainer.psutil, "virtual_memory", lambda: (942_976 * 21, 1))
+    monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda: (942_976 * 21, 1))
     need = "the weights, their gradients, the optimiser and the reference need 0.0 GiB, activations aside"
     assert Trl().check(run) == [f"trl: {need}; 0.0 GiB of this machine are free"]
-    monkeypatch.setattr(trl_trainer.psutil, "virtual_memory", lambda: (942_976 * 19, 1))
+    monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda: (942_976 * 19, 1))
     assert refusal_of(Trl().check, run) == f"trl: the model does not fit: {need}; this machine has 0.0 GiB"
 
 
@@ -116,4 +116,4 @@ def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():
     names = ("weight_decay", "activation_checkpointing", "loss_type")
     assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
     for override, message in rl_refusals.TRL:
-        assert refusal_of(trl_trainer.overridden, [override]).startswith(message)
+        assert refusal_of(trl_trainer.grpo_arguments, replace(PAPER, overrides=(override,))).startswith(message)

@@ -17,10 +17,10 @@ from support.training_runs import game24_run
 
 from harness import Problem
 from harness_plugins.models.location import embedded as folder
-from harness_plugins.rl import verl_trainer
+from harness_plugins.rl import preflight, verl_trainer
+from harness_plugins.rl.preflight import memory_remark, parameter_count, sampler_share
 from harness_plugins.rl.training import Checkpoint, Settings, TrainingRun, write_problems
-from harness_plugins.rl.verl_config import as_text, configuration, fitting, sampler_share
-from harness_plugins.rl.verl_trainer import VARIABLE, Verl, find_python, installed, memory_remark, parameter_count
+from harness_plugins.rl.verl_trainer import VARIABLE, Verl, as_text, configuration, find_python, fitting, installed
 
 SETTINGS = Settings(batch=2, mini_batch=2, micro_batch=8, rollouts=4, max_prompt=64, max_response=64, steps=3)
 
@@ -51,7 +51,7 @@ def test_launch_writes_what_the_child_reads_and_keeps_the_users_own_modules(run,
     monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "mine")
     launch = Verl().launch(replace(run, cpu=False))
     assert "VERL_PLATFORM" not in launch.environment
-    assert launch.environment["VERL_USE_EXTERNAL_MODULES"] == "mine,harness_plugins.rl.verl_child.plugin"
+    assert launch.environment["VERL_USE_EXTERNAL_MODULES"] == "mine,harness_plugins.rl.verl_child"
     assert "cpu" not in yaml.safe_load(launch.config)["trainer"].values()
 
 
@@ -92,7 +92,7 @@ def complete(monkeypatch):
     """An environment with all that is needed and eight GPUs, without asking one."""
     versions = {"verl": verl_trainer.VERSION, "TransferQueue": "1", "vllm": "1", "diversity-harness": "1"}
     monkeypatch.setattr(verl_trainer, "installed", lambda python: versions)
-    monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
+    monkeypatch.setattr(preflight, "gpu_memory", lambda: [80.0] * 8)
     return versions
 
 
@@ -106,10 +106,10 @@ def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_
         (3, {"rollouts": 3, "devices": 3, "tensor_parallel": 2}, "devices=3 is not a multiple of tensor_parallel=2"),
         (3, {"devices": 3}, "8 responses an update do not divide over 3 GPUs: change mini_batch"),
     ):
-        monkeypatch.setattr(verl_trainer, "gpu_memory", lambda gpus=gpus: [80.0] * gpus)
+        monkeypatch.setattr(preflight, "gpu_memory", lambda gpus=gpus: [80.0] * gpus)
         changed = replace(run, cpu=False, settings=replace(run.settings, **settings))
         assert refusal_of(Verl().check, changed) == f"verl: {message}"
-    monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
+    monkeypatch.setattr(preflight, "gpu_memory", lambda: [80.0] * 8)
     monkeypatch.setitem(complete, "vllm", None)
     assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
     assert "does not exist" in refusal_of(Verl().check, replace(run, model="./nowhere"))

@@ -1,31 +1,43 @@
-"""Run verl: `python -m harness_plugins.rl.verl_child FOLDER`, in verl's environment; started by the harness.
+"""Code that runs inside verl's processes, attached to verl's extension points; its training loop is not copied.
 
-The run's configuration is composed by hydra on verl's defaults, and those with which states would be wrong are refused.
+`python -m harness_plugins.rl.verl_child FOLDER`, in verl's environment, trains the folder's run; the harness starts it.
+The configuration is composed by hydra on verl's defaults; one with which states would be wrong is refused.
+
+verl also imports this module as a plugin (entry-point group `verl.plugins`) in each of its processes, in every run on
+the machine. It then does nothing unless the variable `RUN` names the folder of a run of the harness. verl ignores
+exceptions of plugins, so a failure is printed and stored in `failure`, and the process that starts Ray refuses to
+continue. All that is used of verl, private parts too, is that of one version (`verl_trainer.VERSION`).
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
+from harness.records import Problem
 
-from ..rewards import Shaping
-from ..training import TrainingRun, read_metrics, read_run
-from ..verl_trainer import STEP
-from . import RUN
+from .rewards import Grader, Shaping
+from .training import TrainingRun, read_metrics, read_problems, read_run
+from .verl_trainer import RUN, STEP
 
 REFUSED = 2
 SHORT = 25  # bytes of the path of the temporary folder; Ray adds 66 to the path of the run's folder below it
 TRACKER = "latest_checkpointed_iteration.txt"  # verl reads from it the checkpoint to resume from
+ERRORS = "grading_errors.jsonl"  # in the run's folder: verdicts `error`; they count as wrong
+failure: Exception | None = None
 
 
 def main() -> int:
@@ -35,10 +47,9 @@ def main() -> int:
     """
     try:
         run = read_run(Path(sys.argv[1]).absolute())
-        os.environ[RUN] = str(run.folder)
-        import verl  # noqa: F401  # loads the plugin
+        import verl  # noqa: F401  # loads this module again, as the plugin
 
-        from . import plugin
+        from . import verl_child as plugin
 
         if plugin.failure is not None:
             raise HarnessError(f"verl: our plugin failed to load: {plugin.failure}")
@@ -146,5 +157,52 @@ def _ray_folder(run: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+# The plugin.
+
+
+def activate() -> None:
+    """Register the harness' trainer in verl, and on CPUs also a platform and a sampler."""
+    if os.environ.get("VERL_PLATFORM") == "cpu":
+        import_module(f"{__package__}.verl_cpu").register()
+    import_module(f"{__package__}.verl_steps")  # registers itself
+
+
+@functools.cache
+def current_run() -> TrainingRun:
+    """Return the run in the folder that the environment variable `RUN` names."""
+    return read_run(Path(os.environ[RUN]))
+
+
+@functools.cache
+def _graded() -> tuple[Grader, dict[tuple[str, str], Problem]]:
+    """The run's grader, and its problems by split and id."""
+    run = current_run()
+    problems = [(split, problem) for split, path in run.problems.items() for problem, _ in read_problems(path)]
+    return Grader(run), {(split, problem.id): problem for split, problem in problems}
+
+
+def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any, **_: Any) -> float:
+    """Return 1.0 for a correct response `solution_str`, else 0.0; verl does not say whether the response was cut off.
+
+    verl calls it from many threads, with one response. The problem is found by `extra_info`: its "split" and, as
+    "problem", its id. A verdict `error` counts as wrong and is appended to `ERRORS`, by a single write, since several
+    processes may write.
+    """
+    grader, problems = _graded()
+    problem = problems[extra_info["split"], extra_info["problem"]]
+    verdict = grader.verdicts(problem, [solution_str], [""])[0]
+    if verdict.status == "error":
+        line = json.dumps({"problem": problem.id, "reason": str(verdict.reason)}) + "\n"
+        with (current_run().folder / ERRORS).open("ab", buffering=0) as out:
+            out.write(line.encode())
+    return float(verdict.status == "correct")
+
+
 if __name__ == "__main__":
     sys.exit(main())
+if os.environ.get(RUN):  # imported by verl
+    try:
+        activate()
+    except Exception as raised:
+        failure = raised
+        traceback.print_exc(file=sys.stderr)

@@ -48,27 +48,22 @@ def register() -> None:
     base._ROLLOUT_REGISTRY[NAME, "async"] = f"{__name__}.Weights"
 
 
+def _answer(value: Any) -> Any:
+    return staticmethod(lambda *_, **__: value)
+
+
 class _Device(ModuleType):
     """The functions of `torch.cuda` that verl calls, for a CPU: no device memory, nothing to synchronize."""
 
-    is_available = staticmethod(lambda: False)
-    device_count = staticmethod(lambda: 1)
-    current_device = staticmethod(lambda: "cpu")
-    get_device_name = staticmethod(lambda *_: "cpu")
-    set_device = staticmethod(lambda *_: None)
-    synchronize = staticmethod(lambda *_: None)
-    empty_cache = staticmethod(lambda: None)
-    ipc_collect = staticmethod(lambda: None)
-    memory_allocated = max_memory_allocated = staticmethod(lambda *_: 0)
-    memory_reserved = max_memory_reserved = staticmethod(lambda *_: 0)
-    mem_get_info = staticmethod(lambda *_: (2**33, 2**34))
+    is_available = _answer(False)
+    device_count = _answer(1)
+    current_device = get_device_name = _answer("cpu")
+    set_device = synchronize = empty_cache = ipc_collect = _answer(None)
+    memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = _answer(0)
+    mem_get_info = _answer((2**33, 2**34))
     get_rng_state = staticmethod(torch.get_rng_state)
     set_rng_state = staticmethod(torch.set_rng_state)
     manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
-
-
-def _answer(value: Any) -> Any:
-    return staticmethod(lambda *_, **__: value)
 
 
 class Cpu(PlatformBase):

@@ -1,13 +1,17 @@
-"""verl's synchronous GRPO trainer, with rewards shaped by the run's bonus before advantages are computed.
+"""verl's synchronous GRPO trainer with rewards shaped by the run's bonus, and its workers, which give hidden states.
 
 Every overridden method calls verl's own and adds to it: rows get an order that follows from the seed, rewards are
-shaped, and metrics and checkpoints are written as the harness reads them.
+shaped before advantages are computed, and metrics and checkpoints are written as the harness reads them. No forward
+pass is added: verl's engine keeps every output of `prepare_model_outputs` that has one row per row of the batch. It
+restores the order of rows (dynamic batches), gathers them from all workers, and writes them to the queue by name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +21,120 @@ import torch
 import transfer_queue as tq
 from omegaconf import open_dict
 from tensordict import TensorDict
+from torch.distributed.fsdp import CPUOffloadPolicy
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
+from verl.utils.distributed import initialize_global_process_group_ray
+from verl.workers.engine.fsdp import transformer_impl
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from ..rewards import Shaping
-from ..training import MetricsLog, Rollouts
-from ..verl_config import TRAINER_MODE
-from ..verl_trainer import MARK, STEP
-from .plugin import ERRORS, current_run
-from .states import HIDDEN, PlainWorker, PolicyStates, RefStates
+from harness import HarnessError
+
+from .checkpoints import load_memory, save_memory
+from .rewards import Shaping
+from .training import MetricsLog, Rollouts
+from .verl_child import ERRORS, current_run
+from .verl_trainer import MARK, STEP, TRAINER_MODE
 
 POLL_S = 0.1  # on CPUs, where a step takes seconds; verl itself looks for finished rollouts every two seconds
 STEP_METRICS = "figures.json"  # in a checkpoint's folder: metrics of its step, which are logged after validation
+MEAN_REWARD = re.compile(r"val[^/]*/(.*/)?reward/mean@[^/]*")  # what verl calls the dev split's pass@1
+HIDDEN = "response_hidden_mean"  # the column's name in the queue
+
+if os.environ.get("VERL_PLATFORM") == "cpu":  # pinned memory needs an accelerator
+    transformer_impl.CPUOffloadPolicy = lambda pin_memory: CPUOffloadPolicy(pin_memory=False)
+
+
+class PlainTraining(TrainingWorker):
+    """A model in verl's worker; on CPUs its processes communicate by gloo."""
+
+    def __init__(self, config: Any) -> None:
+        if os.environ.get("VERL_PLATFORM") == "cpu":
+            initialize_global_process_group_ray(timeout_second=None, backend="gloo")
+        super().__init__(config)
+
+
+class PoolingTraining(PlainTraining):
+    """A model whose forward passes without gradient also return the responses' mean hidden states."""
+
+    def reset(self) -> None:
+        """Create the engine, and make it return the states."""
+        super().reset()
+        pool_from(self.engine)
+
+
+class PlainWorker(ActorRolloutRefWorker):
+    """A worker without hidden states: the bonus needs none, or another model gives them."""
+
+    actor_worker_cls = PlainTraining
+    ref_worker_cls = PlainTraining
+
+
+class RefStates(PlainWorker):
+    """A worker with hidden states of the reference, the model before training."""
+
+    ref_worker_cls = PoolingTraining
+
+
+class PolicyStates(PlainWorker):
+    """A worker with hidden states of the policy that sampled the responses."""
+
+    actor_worker_cls = PoolingTraining
+
+
+def pool_from(engine: Any) -> None:
+    """Make the engine return `HIDDEN` (rows, d) float32 from every forward pass without gradient."""
+    outputs_of_decoder: list[torch.Tensor] = []
+    decoder(engine.module).register_forward_hook(lambda module, args, output: outputs_of_decoder.append(output[0]))
+    plain = engine.prepare_model_outputs
+
+    def with_means(output: Any, output_args: Any, micro_batch: Any, logits_processor_func: Any) -> dict[str, Any]:
+        outputs = plain(output, output_args, micro_batch, logits_processor_func)
+        (states,) = outputs_of_decoder  # one forward pass, one output
+        outputs_of_decoder.clear()
+        if not torch.is_grad_enabled():
+            lengths = micro_batch["prompts"].offsets().diff()
+            outputs[HIDDEN] = response_means(states, micro_batch["input_ids"].offsets(), lengths)
+        return outputs
+
+    engine.prepare_model_outputs = with_means
+
+
+def response_means(states: torch.Tensor, offsets: torch.Tensor, prompt_lengths: torch.Tensor) -> torch.Tensor:
+    """Return the mean over each row's response tokens, end-of-sequence token included, (rows, d) float32.
+
+    states (rows, longest, d) padded on the right, or (1, tokens, d) with the rows packed one after another; positions
+    after the last row are ignored. Row i has the tokens from offsets[i] to offsets[i + 1], first those of its prompt. A
+    row without a response gets its prompt's last state, as in the harness' own engine.
+    """
+    lengths = offsets.diff().tolist()
+    packed = states.shape[0] == 1 and states.shape[1] >= int(offsets[-1])
+    if not packed and (states.shape[0] != len(lengths) or states.shape[1] < max(lengths)):
+        raise ValueError(f"states of shape {tuple(states.shape)} do not hold rows of {lengths} tokens")
+    means = []
+    for row, (length, prompt) in enumerate(zip(lengths, prompt_lengths.tolist(), strict=True)):
+        start = int(offsets[row]) if packed else 0
+        whole = states[0 if packed else row, start : start + length]
+        means.append(whole[min(prompt, length - 1) :].float().mean(0))
+    return torch.stack(means)
+
+
+def decoder(module: Any) -> torch.nn.Module:
+    """Return the part of a causal language model whose first output is the last hidden state, after the final norm.
+
+    `module` may be wrapped by FSDP1 or by PEFT, one inside the other.
+    """
+    inner = getattr(module, "_fsdp_wrapped_module", module)
+    inner = inner.get_base_model() if hasattr(inner, "peft_config") else inner
+    decoding = inner.get_decoder()
+    if decoding is None or decoding is inner:
+        raise HarnessError(f"verl: {type(inner).__name__} does not say which part gives its hidden states")
+    return decoding
+
+
+# The trainer.
+
 WORKERS = {"ref": RefStates, "policy": PolicyStates}
 
 
@@ -59,7 +164,7 @@ class ShapingTrainer(PPOTrainerSync):
     def on_init_end(self) -> None:
         """After the weights are loaded, load what else a checkpoint holds, and start the log."""
         if self.global_steps:
-            self.shaping.load(self._step_folder())
+            self.shaping.memory = load_memory(self._step_folder())
             self.step_metrics = json.loads((self._step_folder() / STEP_METRICS).read_text(encoding="utf-8"))
         self.log = MetricsLog(self.run.metrics, self.global_steps)
         super().on_init_end()
@@ -89,7 +194,17 @@ class ShapingTrainer(PPOTrainerSync):
     def _shaped(self, batch: KVBatchMeta, scores: list[torch.Tensor]) -> list[torch.Tensor]:
         """Return the scores with the shaped reward on each row's last token; a tensor per row, a number per token."""
         rows = [row for row, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
-        rollouts = self._rollouts(batch, rows, scores)
+        names = ("extra_info", "old_log_probs", "response_mask", *([HIDDEN] if self.hidden else []))
+        read = self._columns(batch, *names)
+        columns = {name: list(read[name] if name == "extra_info" else read[name].unbind()) for name in names}
+        masks = [mask.double() for mask in columns["response_mask"]]
+        sums = [(each.double() * mask).sum() for each, mask in zip(columns["old_log_probs"], masks, strict=True)]
+        rollouts = Rollouts(
+            problems=[columns["extra_info"][row]["problem"] for row in rows],
+            rewards=torch.tensor([float(scores[row].sum()) for row in rows], dtype=torch.float64),
+            hidden=torch.stack([columns[HIDDEN][row] for row in rows]).double() if self.hidden else None,
+            logprobs=torch.stack([sums[row] / masks[row].sum().clamp(min=1) for row in rows]),
+        )
         shaped = self.shaping.shape(rollouts, self.global_steps)
         self.step_metrics = dict(shaped.metrics)
         target = shaped.rewards.clone()
@@ -103,19 +218,6 @@ class ShapingTrainer(PPOTrainerSync):
             changed[row][-1] = reward
         return changed
 
-    def _rollouts(self, batch: KVBatchMeta, rows: list[int], scores: list[torch.Tensor]) -> Rollouts:
-        names = ("extra_info", "old_log_probs", "response_mask", *([HIDDEN] if self.hidden else []))
-        columns = self._columns(batch, *names)
-        infos = list(columns["extra_info"])
-        masks, logprobs = list(columns["response_mask"].unbind()), list(columns["old_log_probs"].unbind())
-        states = list(columns[HIDDEN].unbind()) if self.hidden else []
-        return Rollouts(
-            problems=[infos[row]["problem"] for row in rows],
-            rewards=torch.tensor([float(scores[row].sum()) for row in rows], dtype=torch.float64),
-            hidden=torch.stack([states[row] for row in rows]).double() if self.hidden else None,
-            logprobs=torch.stack([_masked_mean(logprobs[row], masks[row]) for row in rows]),
-        )
-
     def _columns(self, batch: KVBatchMeta, *names: str) -> TensorDict:
         return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names))
 
@@ -126,7 +228,7 @@ class ShapingTrainer(PPOTrainerSync):
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
-        means = [value for name, value in metrics.items() if _is_mean_reward(name)]
+        means = [value for name, value in metrics.items() if MEAN_REWARD.fullmatch(name)]
         self.step_metrics["dev_pass_at_1"] = float(np.mean(means))
         if not self.training:  # before the first step, or if the run was killed before its checkpoint was validated
             self.log.append(self.global_steps, self.step_metrics | _numbers(metrics))
@@ -136,11 +238,13 @@ class ShapingTrainer(PPOTrainerSync):
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        self.step_metrics["entropy"] = float(metrics["actor/entropy"])
-        self.step_metrics["response_tokens"] = float(metrics["response_length/mean"])
-        self.step_metrics["step_s"] = timing_raw["step"]
         errors = self.run.folder / ERRORS
-        self.step_metrics["grading_errors"] = errors.read_bytes().count(b"\n") if errors.exists() else 0
+        self.step_metrics |= {
+            "entropy": float(metrics["actor/entropy"]),
+            "response_tokens": float(metrics["response_length/mean"]),
+            "step_s": timing_raw["step"],
+            "grading_errors": errors.read_bytes().count(b"\n") if errors.exists() else 0,
+        }
         self.log.append(global_steps, self.step_metrics | _numbers(metrics))
         self.step_metrics = {}
 
@@ -148,23 +252,13 @@ class ShapingTrainer(PPOTrainerSync):
         """Write a checkpoint and mark it complete; a checkpoint without the mark, left by a killed run, is deleted."""
         folder = self._step_folder()
         folder.mkdir(parents=True, exist_ok=True)
-        self.shaping.save(folder)
+        save_memory(self.shaping.memory, folder)
         (folder / STEP_METRICS).write_text(json.dumps(self.step_metrics), encoding="utf-8")
         super()._save_checkpoint()
         (folder / MARK).touch()
 
     def _step_folder(self) -> Path:
         return Path(self.config.trainer.default_local_dir) / f"{STEP}{self.global_steps}"
-
-
-def _masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    weights = mask.double()
-    return (values.double() * weights).sum() / weights.sum().clamp(min=1)
-
-
-def _is_mean_reward(name: str) -> bool:
-    section, *_, variable, statistic = name.split("/")
-    return section.startswith("val") and variable == "reward" and statistic.startswith("mean@")
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:

@@ -5,10 +5,10 @@ from support.json_lines import read_json_lines
 from support.training_runs import game24_run
 
 from harness import Problem, error
+from harness_plugins.rl import verl_child
 from harness_plugins.rl.training import Settings, write_problems
-from harness_plugins.rl.verl_child import RUN, plugin
-from harness_plugins.rl.verl_child.__main__ import TRACKER, tidy
-from harness_plugins.rl.verl_trainer import MARK, Verl
+from harness_plugins.rl.verl_child import TRACKER, tidy
+from harness_plugins.rl.verl_trainer import MARK, RUN, Verl
 
 INFO = {"split": "train", "problem": "train-0"}
 
@@ -21,7 +21,7 @@ def run(tmp_path, monkeypatch):
     chat = [{"role": "user", "content": "?"}]
     write_problems(run.problems["train"], [(Problem("train-0", "?", reference="5"), chat)])
     monkeypatch.setenv(RUN, str(tmp_path))
-    for cached in (plugin.current_run, plugin._graded):
+    for cached in (verl_child.current_run, verl_child._graded):
         cached.cache_clear()
     return run
 
@@ -48,9 +48,9 @@ def test_only_marked_checkpoints_count_and_verl_is_pointed_at_the_last_or_begins
 
 def test_verls_reward_function_is_the_runs_grader_and_an_error_of_it_is_written_down(run, monkeypatch):
     responses = ["I think 5", r"\boxed{5}", "#### 5"]
-    assert [plugin.compute_score("gsm8k", text, "5", INFO) for text in responses] == [0, 0, 1]
-    assert not (run.folder / plugin.ERRORS).exists()
-    assert plugin.current_run().part("trainer").hidden == "policy"
-    monkeypatch.setattr(type(plugin._graded()[0].task), "audit", lambda *arguments, **finish: error("out of order"))
-    assert [plugin.compute_score("gsm8k", "#### 5", "5", INFO) for _ in range(2)] == [0, 0]
-    assert read_json_lines(run.folder / plugin.ERRORS) == [{"problem": "train-0", "reason": "out of order"}] * 2
+    assert [verl_child.compute_score("gsm8k", text, "5", INFO) for text in responses] == [0, 0, 1]
+    assert not (run.folder / verl_child.ERRORS).exists()
+    assert verl_child.current_run().part("trainer").hidden == "policy"
+    monkeypatch.setattr(type(verl_child._graded()[0].task), "audit", lambda *arguments, **finish: error("out of order"))
+    assert [verl_child.compute_score("gsm8k", "#### 5", "5", INFO) for _ in range(2)] == [0, 0]
+    assert read_json_lines(run.folder / verl_child.ERRORS) == [{"problem": "train-0", "reason": "out of order"}] * 2
