@@ -35,8 +35,7 @@ _NEXT = re.compile(  # after an answer
     r"|<[|｜](?:im_end|end|eot_id|eot|end_of_text|im_start|start_header_id|start|assistant|system)[|｜]>|</?s>|<eos>"
     r"|<end_of_turn>|<start_of_turn>|\[/inst\]"
 )
-_SIGNS = "user human inst <| <｜ s> _turn> question problem exercise q: response input"
-_SIGNS_OF_A_TURN = tuple(_SIGNS.split())
+_SIGNS_OF_A_TURN = "user human inst <| <｜ s> _turn> question problem exercise q: response input"
 _ANSWERED = re.compile(r"\\(?:boxed|fbox)(?:\s*\{\s*|\s+)[^\s{}]|####\s*\S|answer(?: is\b|:)[^\n]{0,40}?[0-9$\\]")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?=[^\s{]))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -94,30 +93,17 @@ def final_statement(response: object, statements: Statements = "boxed") -> Extra
         return Extraction(None, reason="not text")
     text = _proper(response)
     boxes, last_open = _boxes(text)
-    if statements == "####":
-        line = max((match.end() for match in _HASHES.finditer(text)), default=-1)
-        if line > max([last_open, *(box.start for box in boxes)]):
-            return _fit(_stated(text, line), "####")
-    if last_open >= 0:
+    line = max((match.end() for match in _HASHES.finditer(text)), default=-1) if statements == "####" else -1
+    if line > max([last_open, *(box.start for box in boxes)]):
+        answer, route = _stated(text, line), "####"
+    elif last_open >= 0:
         return Extraction(None, "boxed", "cut off")
-    if boxes:
-        return _fit(", ".join(_contents(text, boxes)), "boxed")
-    return _fit(fallback(text), "fallback")
-
-
-def _proper(response: str) -> str:
-    """Return the end of the response proper: up to another turn, or after an answer another problem."""
-    lowered = response.lower() if response.isascii() else re.sub("[A-Z]+", lambda found: found[0].lower(), response)
-    end = len(response)
-    if any(sign in lowered for sign in _SIGNS_OF_A_TURN):  # a tenth of the time of the searches
-        end = next((turn.start() for turn in _TURN.finditer(lowered) if lowered[: turn.start()].strip()), end)
-        if (answered := _ANSWERED.search(lowered, 0, end)) and (after := _NEXT.search(lowered, answered.end(), end)):
-            end = after.start()
-    return response[max(0, end - LOOK_AT) : end]
-
-
-def _fit(answer: str | None, route: str) -> Extraction:
-    answer = (answer or "").strip()
+    elif boxes:
+        answer, route = ", ".join(_contents(text, boxes)), "boxed"
+    else:
+        places = [match.end() for match in _STATEMENT.finditer(text)]
+        answer, route = (places and _stated(text, places[-1])) or _last_number(text) or "", "fallback"
+    answer = answer.strip()
     if len(answer) > MAX_ANSWER:
         return Extraction(None, route, "too long")
     if not answer or _UNFIT.search(answer):
@@ -125,10 +111,20 @@ def _fit(answer: str | None, route: str) -> Extraction:
     return Extraction(answer, route)
 
 
+def _proper(response: str) -> str:
+    """Return the end of the response proper: up to another turn, or after an answer another problem."""
+    lowered = response.lower() if response.isascii() else re.sub("[A-Z]+", lambda found: found[0].lower(), response)
+    end = len(response)
+    if any(sign in lowered for sign in _SIGNS_OF_A_TURN.split()):  # a tenth of the time of the searches
+        end = next((turn.start() for turn in _TURN.finditer(lowered) if lowered[: turn.start()].strip()), end)
+        if (answered := _ANSWERED.search(lowered, 0, end)) and (after := _NEXT.search(lowered, answered.end(), end)):
+            end = after.start()
+    return response[max(0, end - LOOK_AT) : end]
+
+
 class _Box(NamedTuple):
     start: int
-    content: int
-    end: int
+    content: str
     after: int  # where the text after it begins
 
 
@@ -146,7 +142,7 @@ def _contents(text: str, boxes: list[_Box]) -> list[str]:
     first = len(boxes) - 1
     while first and _CONNECTOR.fullmatch(text, boxes[first - 1].after, boxes[first].start):
         first -= 1
-    return list(dict.fromkeys(text[box.content : box.end].strip() for box in boxes[first:]))
+    return list(dict.fromkeys(box.content.strip() for box in boxes[first:]))
 
 
 def _boxes(text: str) -> tuple[list[_Box], int]:
@@ -169,14 +165,8 @@ def _boxes(text: str) -> tuple[list[_Box], int]:
         if end < 0:
             last_open = command.start()
         elif not _NOTHING.fullmatch(text, command.end(), end):
-            boxes.append(_Box(command.start(), command.end(), end, end + (bare is None)))
+            boxes.append(_Box(command.start(), text[command.end() : end], end + (bare is None)))
     return boxes, last_open if not boxes or last_open > boxes[-1].start else -1
-
-
-def fallback(text: str) -> str | None:
-    """Return what the last "answer is" or the like states, else the last number if it stands alone; None without."""
-    places = [match.end() for match in _STATEMENT.finditer(text)]
-    return (places and _stated(text, places[-1])) or _last_number(text)
 
 
 def _stated(text: str, start: int) -> str:
