@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar
@@ -110,7 +109,7 @@ class MathTask(Task):
         return [
             wrong(reading.reason, reading.route)
             if reading.answer is None
-            else replace(graded[reading.answer], route=f"{reading.route}, {graded[reading.answer].route}")
+            else Verdict((grade := graded[reading.answer]).status, grade.reason, f"{reading.route}, {grade.route}")
             for reading in readings
         ]
 

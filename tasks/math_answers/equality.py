@@ -187,20 +187,18 @@ def _by_elements(gold: str, answer: str) -> Comparison | None:
         if r"\begin" in gold + answer:  # a vector may be a tuple
             return None
         return _differ("elements", "several answers" if left is None else "different")
-    expected, given = left.opening + left.closing, right.opening + right.closing
-    as_good = {"()": ("", r"\{\}"), "": ("()", r"\{\}"), r"\{\}": ("",)}.get(expected, ())
-    is_interval = expected == "()" and any("infty" in element for element in left.elements)
-    if given != expected and (given not in as_good or is_interval):
+    as_good = {"()": ("", r"\{\}"), "": ("()", r"\{\}"), r"\{\}": ("",)}.get(left.brackets, ())
+    is_interval = left.brackets == "()" and any("infty" in element for element in left.elements)
+    if left.brackets != right.brackets and (right.brackets not in as_good or is_interval):
         return _differ("brackets")
-    if r"\{" in (left.opening, right.opening):
-        left = left._replace(elements=tuple(dict.fromkeys(left.elements)))
-        right = right._replace(elements=tuple(dict.fromkeys(right.elements)))
+    if r"\{\}" in (left.brackets, right.brackets):
+        left, right = (each._replace(elements=tuple(dict.fromkeys(each.elements))) for each in (left, right))
     if len(left.elements) != len(right.elements):
         return _differ("elements", "several answers" if len(right.elements) > len(left.elements) else "different")
     if len(left.elements) > MAX_ELEMENTS:
         return _differ("equal text")
     golds, answers = list(left.elements), list(right.elements)
-    is_ordered = left.opening not in ("", r"\{")
+    is_ordered = left.brackets not in ("", r"\{\}")
     labelled, labels_given = (any("=" in element for element in elements) for elements in (golds, answers))
     if labelled and not labels_given:  # without labels the order counts
         golds, is_ordered = [*map(normal_form, golds)], True

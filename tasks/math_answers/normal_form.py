@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from operator import methodcaller
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -62,6 +63,7 @@ _COMMANDS = (
     | {"varnothing": r"\emptyset "}
 )
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
+_BLANKS = re.compile(r"\s{2,}|[^\S ]")  # all but a single space
 _DEGREE = (
     r"(?:\^ ?(?:\{ ?\\(?:circ|degree) ?\}|\\(?:circ|degree)(?![A-Za-z]))|\\degree(?![A-Za-z]))(?: ?[CF](?![A-Za-z]))?"
 )
@@ -76,16 +78,16 @@ def _degrees(text: str) -> str:
     return _DEGREES.sub(" ", text)
 
 
-_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[0-9]+|\s+|.", re.DOTALL)
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|(?<=[\^_]) ?[0-9]+|\s+|.", re.DOTALL)
 _ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1, "^": 1, "_": 1}
-_ATOM = re.compile(r"[0-9]+|[A-Za-z]|\\[A-Za-z]+")
+_ATOM = re.compile(r" ?[0-9]+|[A-Za-z]|\\[A-Za-z]+")
 
 
 def _braces(text: str) -> str:
     r"""Put every argument in braces: `\frac12` becomes `\frac{1}{2}`, `x^2` `x^{2}`, and `x^10` `x^{10}`."""
     out: list[str] = []
     expected_after: list[int] = []  # for each open brace: the number of arguments expected after it is closed
-    expected, takes_all_digits = 0, False
+    expected = 0
     for token in _TOKEN.findall(text):
         if expected and token == " ":
             continue
@@ -93,14 +95,12 @@ def _braces(text: str) -> str:
             expected_after.append(max(expected - 1, 0))
             expected = 0
         elif token == "}":
-            expected, takes_all_digits = (expected_after.pop() if expected_after else 0), False
+            expected = expected_after.pop() if expected_after else 0
         elif token in _ARGUMENTS:
-            expected, takes_all_digits = _ARGUMENTS[token], token in "^_"
+            expected = _ARGUMENTS[token]
         elif expected and _ATOM.fullmatch(token):
-            one = takes_all_digits or not token.isdecimal()
-            arguments, rest = ([token], "") if one else (list(token[:expected]), token[expected:])
-            expected -= len(arguments)
-            token = "".join(f"{{{argument}}}" for argument in arguments) + rest
+            expected -= 1
+            token = f"{{{token.strip()}}}"
         else:
             expected = 0
         out.append(token)
@@ -219,7 +219,7 @@ _UNITS: tuple[tuple[re.Pattern[str], _Change], ...] = (
 # blanks are one blank.
 _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change], ...] = (
     _characters,
-    (r"\s+", " "),
+    (_BLANKS, " "),
     # Layout
     (r"\.{3,}|…|\\[cl]?dots(?![A-Za-z])", r"\\ldots "),
     (r"(?<=[0-9]) ?(?:\{ ?, ?\}|, ?\\!|\\! ?,|\\,|~)(?:\\!| )*(?=[0-9]{3}(?![0-9]))", ""),  # of thousands
@@ -233,7 +233,7 @@ _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change
     (r"(?<!\\)\*\*(?=[^*])", "^"),
     (r"([\^_]) ?- ?([0-9]+|[A-Za-z])(?![0-9])", r"\1{-\2}"),
     (_COMMAND, lambda match: _COMMANDS.get(match[1], match[0])),
-    (r"\s+", " "),
+    (_BLANKS, " "),
     _degrees,
     _braces,
     # Numbers and signs in words
@@ -252,7 +252,7 @@ _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change
     *_UNITS,
     # Text
     (rf"{TEXT_COMMAND}\{{ ?([^{{}}]*)\}}", r" \1 "),
-    (" +", " "),
+    (" {2,}", " "),
     (r"(?<=[0-9A-F]) ?\(? ?(?:in )?base ?([0-9]+) ?\)? ?$", r"_{\1}"),
     (r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi "),
     (r"(?<![A-Za-z\\])sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
@@ -260,7 +260,7 @@ _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change
     *_UNITS,
     (r"(?<![0-9.,])[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?![0-9,]|\.[0-9]*,)|(?: [0-9]{3})+(?![0-9/]))", _thousands),
     # Spaces
-    (r"\s+", " "),
+    (_BLANKS, " "),
     (r"(?<=[0-9]) (?=[0-9])|(?<=[^\W\d_][^\W\d_]) (?=[^\W\d_][^\W\d_])|(?<=[0-9]) (?=[^\W\d_][^\W\d_])", "\x01"),
     (r"(\\[A-Za-z]+) (?=[A-Za-z])", "\\1\x01"),
     (r", (?=[0-9]{3}(?![0-9]))", ",\x01"),
@@ -290,7 +290,12 @@ _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change
     ),
     (r"^(-?)([0-9]+)/([0-9]+)\Z", r"\1\\frac{\2}{\3}"),
 )
-_STEPS = [partial(re.compile(step[0]).sub, step[1]) if isinstance(step, tuple) else step for step in _PASSES]
+_STEPS = [  # a template is read anew at each call of `sub`, but only after a match by `expand`
+    step
+    if callable(step)
+    else partial(re.compile(step[0]).sub, step[1] if callable(step[1]) else methodcaller("expand", step[1]))
+    for step in _PASSES
+]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -315,11 +320,10 @@ _PARTNERS = {"(": (")", "]"), "[": (")", "]"), "{": ("}",), r"\{": (r"\}",)}
 
 
 class Collection(NamedTuple):
-    """A list, tuple, interval or set: its opening bracket ("" for a bare list), its elements, its closing bracket."""
+    """A list, tuple, interval or set: its brackets ("" for a bare list), its elements."""
 
-    opening: str
+    brackets: str
     elements: tuple[str, ...]
-    closing: str
 
 
 def is_balanced(text: str) -> bool:
@@ -366,16 +370,16 @@ def split(text: str, separator: str) -> list[str]:
 @lru_cache(maxsize=1 << 12)
 def collection(text: str) -> Collection | None:
     r"""Return a normal form as brackets and elements; None for a single value. `\pm` makes two elements of one."""
-    opening, inner, closing = "", text, ""
-    first = text[:2] if text.startswith(r"\{") else text[:1]
-    if first in ("(", "[", r"\{"):
-        last = next((match for match, depth in _depths(text) if not depth), None)
-        if last and last.end() == len(text) and last[0] in _PARTNERS[first]:
-            opening, inner, closing = first, text[len(first) : last.start()], last[0]
+    brackets, inner = "", text
+    opening = text[:2] if text.startswith(r"\{") else text[:1]
+    if opening in ("(", "[", r"\{"):
+        closing = next((match for match, depth in _depths(text) if not depth), None)
+        if closing and closing.end() == len(text) and closing[0] in _PARTNERS[opening]:
+            brackets, inner = opening + closing[0], text[len(opening) : closing.start()]
     elements = split(inner, ",")
-    if opening in ("", r"\{"):
+    if brackets in ("", r"\{\}"):
         elements = [signed for element in elements for signed in _signed(element)]
-    return None if opening != r"\{" and len(elements) == 1 else Collection(opening, tuple(elements), closing)
+    return None if brackets != r"\{\}" and len(elements) == 1 else Collection(brackets, tuple(elements))
 
 
 def _signed(element: str) -> list[str]:
