@@ -125,10 +125,6 @@ _CHANGES_FIRST = _set_of(  # directly after the value: "5 squared", but not "5 f
 _WORD = re.compile(r"[^\W\d_]+")
 _END = r"(?= ?(?:$|[,;)\]=]|\\\}|\\approx|\\in\b))"
 _TEXT = rf"{TEXT_COMMAND}\{{([^{{}}0-9\\]*)\}}(?:\^\{{-?[0-9]\}})?"
-_TEXT_UNITS = re.compile(rf"(?<=[0-9}}A-Za-z)]) ?((?:{_TEXT} ?(?:(?:/|\\cdot\b) ?)?)*{_TEXT}){_END}")
-_BARE_UNITS = re.compile(rf"(?<=[0-9}})])((?: [^\W\d_]+\.?(?:\^\{{[0-9]\}})?)+){_END}")
-_GLUED_UNITS = re.compile(rf"(?<=[0-9])([cmk]m|kg|ft|mph|[^\W\d_\x00-\x7f]+)(?:\^\{{[0-9]\}})?{_END}")
-_TIME = re.compile(rf"(?<=[0-9]) ?({TEXT_COMMAND}\{{)? ?([ap])\.?m\b\.?(?(1) ?\}}|)", re.IGNORECASE)
 
 
 def _unit(match: re.Match[str]) -> str:
@@ -211,11 +207,13 @@ def _plain(match: re.Match[str]) -> str:
 
 
 _Change = Callable[[re.Match[str]], str]
-_UNITS: tuple[tuple[re.Pattern[str], _Change], ...] = (
-    (_TIME, lambda match: f" {match[2].upper()}M"),
-    *((units, _unit) for units in (_TEXT_UNITS, _BARE_UNITS, _GLUED_UNITS)),
+_UNITS: tuple[tuple[str, _Change], ...] = (
+    (rf"(?i:(?<=[0-9]) ?({TEXT_COMMAND}\{{)? ?([ap])\.?m\b\.?(?(1) ?\}}|))", lambda match: f" {match[2].upper()}M"),
+    (rf"(?<=[0-9}}A-Za-z)]) ?((?:{_TEXT} ?(?:(?:/|\\cdot\b) ?)?)*{_TEXT}){_END}", _unit),
+    (rf"(?<=[0-9}})])((?: [^\W\d_]+\.?(?:\^\{{[0-9]\}})?)+){_END}", _unit),
+    (rf"(?<=[0-9])([cmk]m|kg|ft|mph|[^\W\d_\x00-\x7f]+)(?:\^\{{[0-9]\}})?{_END}", _unit),
 )
-# Passes over the whole text, or regular expressions with what replaces each match. All take linear time, since runs of
+# Passes over the whole text, and regular expressions with what replaces their matches. All are linear, since runs of
 # blanks are one blank.
 _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change], ...] = (
     _characters,
@@ -243,7 +241,10 @@ _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change
     (r"^ ?(?:exactly|about|approximately|around|roughly) (?=[-0-9\\(])", ""),
     (r"([0-9]+) out of ([1-9][0-9]*) ?$", r"\\frac{\1}{\2}"),
     (r"(?<=[0-9]) (?:to|\\text\{ ?to ?\}) (?=[0-9])", ":"),
-    *((rf"(?<=[0-9]) ?((?:{TEXT_COMMAND}\{{)?) ?{word}\b", rf"\\times10^{{{n}}}\1") for word, n in _SCALES.items()),
+    (
+        rf"(?<=[0-9]) ?((?:{TEXT_COMMAND}\{{)?) ?({'|'.join(_SCALES)})\b",
+        lambda match: rf"\times10^{{{_SCALES[match[2]]}}}{match[1]}",
+    ),
     (rf"(?<=[0-9]) ?{TEXT_COMMAND}\{{[kK] ?\}}", r"\\times10^{3}"),
     # Remarks: `18 apples, out of 20`, `5, not 6`
     (r"(?<=[0-9})A-Za-z]) ?, ?(?:not|since|because|which|as|out of|rather than|instead of)\b.*$", ""),
@@ -301,6 +302,8 @@ _STEPS = [  # a template is read anew at each call of `sub`, but only after a ma
 @lru_cache(maxsize=1 << 14)
 def normal_form(text: str) -> str:
     """Return the normal form of an answer or a reference, of up to some 1,000 characters; "" if nothing is left."""
+    if text.isascii() and text.isdecimal() and text[0] != "0":
+        return text
     for _ in range(ROUNDS):
         before = text
         for step in _STEPS:
