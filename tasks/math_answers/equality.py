@@ -179,7 +179,7 @@ def _by_elements(gold: str, answer: str) -> Comparison | None:
             return _compare(gold, normal_form(right.elements[0]))
         if left and len(left.elements) == 1:
             return _compare(normal_form(left.elements[0]), answer)
-        spellings = [*map(normal_form, right.elements)] if right and right.opening == "" else []
+        spellings = [*map(normal_form, right.elements)] if right and not right.brackets else []
         if spellings and len({*spellings}) == len(spellings):  # 1/2, 0.5; but not 5, 5
             agreed = _all_of(_compare(gold, each) for each in spellings)
             if agreed.equal is not False:
