@@ -285,10 +285,8 @@ _PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change
             rf"{match[1]}{match[2]}\frac{{{match[3]}}}{{{match[4]}}}" if 0 < int(match[3]) < int(match[4]) else match[0]
         ),
     ),
-    (
-        r"^(-?[0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,3})\Z",
-        lambda match: rf"{match[1]}\times10^{{{int(match[2])}}}" if int(match[2]) else match[1],
-    ),
+    (r"^(-?[0-9]+(?:\.[0-9]+)?)[eE][-+]?0{1,3}\Z", r"\1"),
+    (r"^(-?[0-9]+(?:\.[0-9]+)?)[eE](?:\+|(-))?(?=[0-9]{1,3}\Z)0*([0-9]+)\Z", r"\1\\times10^{\2\3}"),
     (r"^(-?)([0-9]+)/([0-9]+)\Z", r"\1\\frac{\2}{\3}"),
 )
 _STEPS = [  # a template is read anew at each call of `sub`, but only after a match by `expand`
