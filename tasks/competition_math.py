@@ -33,7 +33,7 @@ from harness import Problem
 
 from .data import math_rows, sources
 from .data.sources import Hub
-from .math_answers import MathTask
+from .math_task import MathTask
 
 MATH = Hub(
     task="math",

@@ -36,7 +36,7 @@ from harness.system.children import require_program
 from .data import sources
 from .data.sources import Hub, Row
 from .graders import choices, commands, stated
-from .math_answers import MathTask
+from .math_task import MathTask
 
 _MATH = MathTask()
 ROLES = ("system", "user", "assistant")

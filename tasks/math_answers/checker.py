@@ -60,42 +60,42 @@ class Algebra:
         """Return "equal" if a claim holds, else "different", "unparsed" or "gold"."""
         self.sympy.core.random.seed(0)
         kind, gold, answer = claim
-        if kind == "region" and (same := self._same_region(gold, answer)) is not None:
-            return "equal" if same else "different"
-        left = self.parsed(gold)
-        right = None if left is None else self.parsed(answer)
-        if left is None or right is None:
-            return "gold" if left is None else "unparsed"
-        same = None
-        if isinstance(left, self.sympy.Expr) and isinstance(right, self.sympy.Expr):
-            same = self._same_values(left, right, gold, answer)
+        same = self._same_region(gold, answer) if kind == "region" else None
         if same is None:
-            same = self.verify(left, right, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
-            same = same and not self._only_both_unsolvable(left, right)
+            left = self.parsed(gold)
+            right = None if left is None else self.parsed(answer)
+            if left is None or right is None:
+                return "gold" if left is None else "unparsed"
+            if isinstance(left, self.sympy.Expr) and isinstance(right, self.sympy.Expr):
+                same = self._same_values(left, right, gold, answer)
+            if same is None:
+                same = self.verify(left, right, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
+                same = same and not self._only_both_unsolvable(left, right)
         return "equal" if same else "different"
 
     def _same_values(self, left: Any, right: Any, gold: str, answer: str) -> bool | None:
         """Whether two expressions are equal as numbers, or wherever both are real at some points; None if unknown."""
         left, right = self._exact(left), self._exact(right)
         symbols = sorted(left.free_symbols | right.free_symbols, key=str)
-        if not symbols:
-            values = [self._value(expression) for expression in (left, right)]
-            if not all(value.is_number and value.is_finite for value in values):
-                return None
-            decimals = zip(values, (left, right), (answer, gold), strict=True)  # for a root, as that of a fraction
-            return self._close(*values) or any(
-                not exact.is_Rational and value.is_real and is_decimal_of(Fraction(str(value)), "", text)
-                for value, exact, text in decimals
-            )
         agreeing = 0
-        for point in POINTS:
+        for point in POINTS if symbols else POINTS[:1]:
             at = {symbol: self.sympy.Rational(point) + self.sympy.Rational(i, 3) for i, symbol in enumerate(symbols)}
             values = [self._value(expression.subs(at)) for expression in (left, right)]
             if not all(value.is_number and value.is_finite for value in values):
                 continue
-            if all(value.is_real for value in values) and not self._close(*values):
+            scale = max(map(abs, values))
+            close = bool(
+                values[0] == values[1] or abs(values[0] - values[1]) < scale * self.sympy.Float(10) ** (12 - DIGITS)
+            )
+            if not symbols:
+                decimals = zip(values, (left, right), (answer, gold), strict=True)  # for a root, as that of a fraction
+                return close or any(
+                    not exact.is_Rational and value.is_real and is_decimal_of(Fraction(str(value)), "", text)
+                    for value, exact, text in decimals
+                )
+            if not close and all(value.is_real for value in values):
                 return False
-            agreeing += self._close(*values)
+            agreeing += close
             if agreeing == ENOUGH:
                 return True
         return None
@@ -109,10 +109,6 @@ class Algebra:
         """Return an expression's value to DIGITS digits; 0 if no digit of it is certain, since its terms cancel."""
         value = expression.evalf(DIGITS)
         return 0 * value if getattr(value, "_prec", DIGITS) == 1 else value
-
-    def _close(self, left: Any, right: Any) -> bool:
-        scale = max(abs(left), abs(right))
-        return bool(left == right or (abs(left - right) < scale * self.sympy.Float(10) ** (12 - DIGITS)))
 
     def _same_region(self, gold: str, answer: str) -> bool | None:
         """Whether two regions hold the same numbers, and name no different variables; None if unread."""

@@ -17,24 +17,14 @@ come before math-verify, because it has faults (measured with 0.9.0; its behavio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from .extraction import boxed_contents
-from .normal_form import (
-    LABEL,
-    Collection,
-    collection,
-    has_inequality,
-    is_balanced,
-    normal_form,
-    split,
-    without_commands,
-)
+from .normal_form import LABEL, collection, has_inequality, is_balanced, normal_form, split, without_commands
 from .values import exact_number, same_value
-
-Claims = tuple[Any, ...]  # what math-verify must check, see `checker`
 
 MAX_ELEMENTS = 24  # of a list or tuple: with more, only the texts are compared
 
@@ -42,13 +32,14 @@ MAX_ELEMENTS = 24  # of a list or tuple: with more, only the texts are compared
 class Comparison(NamedTuple):
     """Whether an answer is right, the method that decided it, such as "number", and the reason if it is wrong.
 
-    Where `equal` is None it is undecided: the answer is right if all `claims` hold.
+    Where `equal` is None it is undecided: the answer is right if all `claims` hold, which math-verify checks (see
+    `checker`).
     """
 
     equal: bool | None
     method: str
     reason: str = ""
-    claims: Claims = ()
+    claims: tuple[Any, ...] = ()
 
 
 def _same(method: str, is_same: bool = True) -> Comparison:
@@ -57,6 +48,10 @@ def _same(method: str, is_same: bool = True) -> Comparison:
 
 def _differ(method: str, reason: str = "different") -> Comparison:
     return Comparison(False, method, reason)
+
+
+def _claimed(*claims: Any) -> Comparison:
+    return Comparison(None, "math-verify", claims=claims)
 
 
 def compare(gold: str, answer: str) -> Comparison:
@@ -74,10 +69,8 @@ def readings(gold: str) -> tuple[str, ...]:
     boxes = boxed_contents(gold)
     if len(boxes) > 1:
         return (", ".join(map(normal_form, boxes)),)
-    forms = [normal_form(gold)]
-    if re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", gold.strip()):
-        forms.append(normal_form(gold.replace(",", ", ")))
-    return tuple(forms)
+    is_number = re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", gold.strip())
+    return (normal_form(gold), *([normal_form(gold.replace(",", ", "))] if is_number else []))
 
 
 def _compare(gold: str, answer: str) -> Comparison:
@@ -90,9 +83,8 @@ def _compare(gold: str, answer: str) -> Comparison:
 
 
 def _by_number(gold: str, answer: str) -> Comparison | None:
-    if exact_number(gold) is not None and exact_number(answer) is not None:
-        return _same("number", bool(same_value(gold, answer)))
-    return None
+    are_numbers = exact_number(gold) is not None and exact_number(answer) is not None
+    return _same("number", bool(same_value(gold, answer))) if are_numbers else None
 
 
 _BASED = re.compile(r"\(?(-?[0-9A-Fa-f.]+)\)?_\{([0-9]+|[a-z]+)\}")
@@ -101,14 +93,14 @@ _BASES = {"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven
 
 def _by_base(gold: str, answer: str) -> Comparison | None:
     """Compare numerals with a base: equal if digits and base are the same. Base ten need not be written."""
-    if not (_BASED.fullmatch(gold) or _BASED.fullmatch(answer)):
+    matches = [(text, _BASED.fullmatch(text)) for text in (gold, answer)]
+    if not any(match for _, match in matches):
         return None
-
-    def numeral(text: str) -> tuple[str, ...]:
-        match = _BASED.fullmatch(text)
-        return (match[1].lstrip("0").upper(), _BASES.get(match[2], match[2])) if match else (text.lstrip("0"), "10")
-
-    return _same("equal text") if numeral(gold) == numeral(answer) else _differ("base")
+    left, right = (
+        (match[1].lstrip("0").upper(), _BASES.get(match[2], match[2])) if match else (text.lstrip("0"), "10")
+        for text, match in matches
+    )
+    return _same("equal text") if left == right else _differ("base")
 
 
 _WORDS = re.compile(r"(?:(?:an?|the) )?([^\W\d_]{4,}(?:[ '-][^\W\d_]+)*|[^\W\d_]+(?:[ '-][^\W\d_]+)+|yes|no|odd)", re.I)
@@ -139,37 +131,32 @@ def _by_region(gold: str, answer: str) -> Comparison | None:
     joined = any(has_inequality(text) or len(split(text, r"\cup")) > 1 for text in (gold, answer))
     if not joined or any(len(split(text, ",")) > 1 for text in (gold, answer)):
         return None
-    if exact_number(gold) is not None or exact_number(answer) is not None:
-        return _differ("elements")
-    return Comparison(None, "math-verify", claims=(("region", gold, answer),))
-
-
-def _by_equation(gold: str, answer: str) -> Comparison | None:
-    """Compare an answer that has = with a reference that has none: all its sides but names must equal the reference.
-
-    A value without variables is no equation.
-    """
-    sides = split(answer, "=")
-    if len(sides) == 1 and "=" in gold and not collection(answer) and not _LETTER.search(without_commands(answer)):
-        return _differ("equation")
-    if len(sides) == 1 or len(split(gold, "=")) > 1 or len(split(answer, ",")) > 1:
-        return None
-    values = [side for side in sides if not (LABEL.fullmatch(side) and side not in ("e", "i"))]
-    if len(values) == len(sides) and _is_quantity(sides[0]):
-        values = sides[1:]
-    if not values or not all(values):
-        return _differ("equation", "unparsed")
-    return _all_of(_compare(gold, normal_form(side)) for side in values)
+    is_number = exact_number(gold) is not None or exact_number(answer) is not None
+    return _differ("elements") if is_number else _claimed(("region", gold, answer))
 
 
 _LETTER = re.compile(r"(?<![A-Za-z])(?![ie](?![A-Za-z]))[A-Za-z]")
 _MULTIPLE = re.compile(r"[-+]?(?:[0-9./]+|\\frac\{[0-9]+\}\{[0-9]+\})?\*?[A-Za-z](?:[-+/][0-9.]*)?")
 
 
-def _is_quantity(side: str) -> bool:
-    r"""Whether a side says what the problem asks for: `a^2+b^2`, `\sin A`, `|z|`. `4x` and `x-y` of a curve do not."""
-    letters = _LETTER.findall(without_commands(side))
-    return letters != [] and not {"x", "y"} & {*letters} and not _MULTIPLE.fullmatch(side)
+def _by_equation(gold: str, answer: str) -> Comparison | None:
+    r"""Compare an answer that has = with a reference that has none: all its sides but names must equal the reference.
+
+    The first side may say what the problem asks for: `a^2+b^2`, `\sin A`, `|z|`, but not `4x`, nor `x-y` of a curve.
+    A value without variables is no equation.
+    """
+    sides = split(answer, "=")
+    letters = _LETTER.findall(without_commands(sides[0]))
+    if len(sides) == 1 and "=" in gold and not collection(answer) and not letters:
+        return _differ("equation")
+    if len(sides) == 1 or len(split(gold, "=")) > 1 or len(split(answer, ",")) > 1:
+        return None
+    values = [side for side in sides if not (LABEL.fullmatch(side) and side not in ("e", "i"))]
+    if len(values) == len(sides) and letters and not {"x", "y"} & {*letters} and not _MULTIPLE.fullmatch(sides[0]):
+        values = sides[1:]
+    if not values or not all(values):
+        return _differ("equation", "unparsed")
+    return _all_of(_compare(gold, normal_form(side)) for side in values)
 
 
 def _all_of(comparisons: Iterable[Comparison]) -> Comparison:
@@ -177,67 +164,53 @@ def _all_of(comparisons: Iterable[Comparison]) -> Comparison:
     parts = list(comparisons)
     if failed := next((comparison for comparison in parts if comparison.equal is False), None):
         return failed
-    claims = tuple(claim for comparison in parts for claim in comparison.claims)
-    if claims:
-        return Comparison(None, "math-verify", claims=claims)
+    if claims := [claim for comparison in parts for claim in comparison.claims]:
+        return _claimed(*claims)
     return _same("number" if any(comparison.method == "number" for comparison in parts) else "equal text")
 
 
 def _by_elements(gold: str, answer: str) -> Comparison | None:
-    """Compare lists, tuples, intervals and sets element by element."""
+    r"""Compare lists, tuples, intervals and sets element by element; `\{5\}` and two spellings of 5 are a single 5."""
     left, right = collection(gold), collection(answer)
     if left is None and right is None:
         return None
     if left is None or right is None:
-        return _single(gold, answer, left, right)
-    if not _brackets_agree(left, right):
+        if right and len(right.elements) == 1:
+            return _compare(gold, normal_form(right.elements[0]))
+        if left and len(left.elements) == 1:
+            return _compare(normal_form(left.elements[0]), answer)
+        spellings = [*map(normal_form, right.elements)] if right and not right.brackets else []
+        if spellings and len({*spellings}) == len(spellings):  # 1/2, 0.5; but not 5, 5
+            agreed = _all_of(_compare(gold, each) for each in spellings)
+            if agreed.equal is not False:
+                return agreed
+        if r"\begin" in gold + answer:  # a vector may be a tuple
+            return None
+        return _differ("elements", "several answers" if left is None else "different")
+    as_good = {"()": ("", r"\{\}"), "": ("()", r"\{\}"), r"\{\}": ("",)}.get(left.brackets, ())
+    is_interval = left.brackets == "()" and any("infty" in element for element in left.elements)
+    if left.brackets != right.brackets and (right.brackets not in as_good or is_interval):
         return _differ("brackets")
-    if r"\{" in (left.opening, right.opening):
-        left = left._replace(elements=tuple(dict.fromkeys(left.elements)))
-        right = right._replace(elements=tuple(dict.fromkeys(right.elements)))
+    if r"\{\}" in (left.brackets, right.brackets):
+        left, right = (each._replace(elements=tuple(dict.fromkeys(each.elements))) for each in (left, right))
     if len(left.elements) != len(right.elements):
         return _differ("elements", "several answers" if len(right.elements) > len(left.elements) else "different")
     if len(left.elements) > MAX_ELEMENTS:
         return _differ("equal text")
-    labelled, labels_given = (any("=" in element for element in group.elements) for group in (left, right))
+    golds, answers = list(left.elements), list(right.elements)
+    is_ordered = left.brackets not in ("", r"\{\}")
+    labelled, labels_given = (any("=" in element for element in elements) for elements in (golds, answers))
     if labelled and not labels_given:  # without labels the order counts
-        left = left._replace(opening="(", elements=tuple(map(normal_form, left.elements)))
-    elif not labelled and all(re.match("[a-z]=", element) for element in right.elements):  # (2,3), y=3,x=2
-        right = right._replace(elements=tuple(sorted(right.elements)))
-    if left.opening in ("", r"\{"):
-        return _in_any_order(left.elements, right.elements)
-    return _all_of(_compare(a, normal_form(b)) for a, b in zip(left.elements, right.elements, strict=True))
+        golds, is_ordered = [*map(normal_form, golds)], True
+    elif not labelled and all(re.match("[a-z]=", element) for element in answers):  # (2,3), y=3,x=2
+        answers.sort()
+    if is_ordered or not labelled:
+        answers = [*map(normal_form, answers)]
+    return _all_of(map(_compare, golds, answers)) if is_ordered else _in_any_order(golds, answers)
 
 
-def _single(gold: str, answer: str, left: Collection | None, right: Collection | None) -> Comparison | None:
-    r"""Compare a list with a single value: `\{5\}` is 5, two spellings of 5 are, but `5,5` is not."""
-    if right is not None and len(right.elements) == 1:
-        return _compare(gold, normal_form(right.elements[0]))
-    if left is not None and len(left.elements) == 1:
-        return _compare(normal_form(left.elements[0]), answer)
-    if right is not None and right.opening == "" and len({*map(normal_form, right.elements)}) == len(right.elements):
-        agreed = _all_of(_compare(gold, normal_form(element)) for element in right.elements)  # 1/2, 0.5
-        if agreed.equal is not False:
-            return agreed
-    if r"\begin" in gold + answer:  # a vector may be a tuple
-        return None
-    return _differ("elements", "several answers" if left is None else "different")
-
-
-def _brackets_agree(gold: Collection, answer: Collection) -> bool:
-    """Whether an answer's brackets fit the reference's; those of a reference with infinity are an interval's."""
-    expected, given = gold.opening + gold.closing, answer.opening + answer.closing
-    if given == expected:
-        return True
-    if expected == "()":
-        return given in ("", r"\{\}") and not any("infty" in element for element in gold.elements)
-    return (expected == "" and given in ("()", r"\{\}")) or (expected == r"\{\}" and given == "")
-
-
-def _in_any_order(gold: Sequence[str], answer: Sequence[str]) -> Comparison:
+def _in_any_order(unpaired: list[str], others: list[str]) -> Comparison:
     """Pair the elements that text and numbers show to be equal, then each other one with the first that may be."""
-    labelled = any("=" in element for element in gold)
-    unpaired, others = list(gold), [element if labelled else normal_form(element) for element in answer]
     undecided = []
     for wanted in (True, None):
         for element in list(unpaired):
@@ -261,14 +234,13 @@ def _by_entries(gold: str, answer: str) -> Comparison | None:
     if not (left and right):
         one_is_scalar = (r"\begin" in gold) != (r"\begin" in answer) and not collection(gold) and not collection(answer)
         return _differ("entries") if one_is_scalar else None
-    table, other = ([row.split("&") for row in inside[1].removesuffix(r"\\").split(r"\\")] for inside in (left, right))
-    if [len(row) for row in table] != [len(row) for row in other]:
+    tables = [[row.split("&") for row in inside[1].removesuffix(r"\\").split(r"\\")] for inside in (left, right)]
+    if [*map(len, tables[0])] != [*map(len, tables[1])]:
         return _differ("entries")
-    rows = zip(table, other, strict=True)
-    return _all_of(_compare(normal_form(a), normal_form(b)) for row in rows for a, b in zip(*row, strict=True))
+    entries = (map(normal_form, chain.from_iterable(rows)) for rows in tables)
+    return _all_of(map(_compare, *entries))
 
 
-_TIMES_BRACKET = re.compile(r"(?<=[0-9])\(")
 _FUNCTION = r"(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|sqrt|(?:ln|lg|exp|max|min|gcd|lcm|mod|det|pi)(?![A-Za-z]))"
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]*\}")
 _IGNORED = ("'", r"\approx", r"\sim", r"\equiv")  # math-verify reads past them, and takes a ratio for a quotient
@@ -279,19 +251,16 @@ _LOOSE = re.compile(rf"[0-9] [0-9]|(?<=[0-9}})]) (?!{_FUNCTION})[A-Za-z]{{2}}|[A
 def _by_algebra(gold: str, answer: str) -> Comparison:
     """Compare by value; if that cannot decide, claim equality for math-verify to check."""
     ignored = any(mark in answer and mark not in gold for mark in _IGNORED) or (":" in answer) != (":" in gold)
-    ignored |= _has_word(answer) and not _has_word(gold)
+    has_word = [_WORD.search(without_commands(_ENVIRONMENT.sub(" ", text))) is not None for text in (gold, answer)]
+    ignored |= has_word == [False, True]  # read as a product, `not0` would be 0
     if ignored or not answer or _LOOSE.search(answer) or not answer.isascii():
         return _differ("text", "unparsed")
     same = same_value(gold, answer)
     if same is not None:
         return _same("value", same)
-    spelt = [_TIMES_BRACKET.sub(r"\\cdot(", text) for text in (gold, answer)]  # math-verify reads 2(3) as 2 + 3
-    return Comparison(None, "math-verify", claims=(("equal", *spelt),))
-
-
-def _has_word(text: str) -> bool:
-    """Whether a text has letters that may be a word; read as a product, `not0` would be 0."""
-    return _WORD.search(without_commands(_ENVIRONMENT.sub(" ", text))) is not None
+    return _claimed(
+        ("equal", *(re.sub(r"(?<=[0-9])\(", r"\\cdot(", text) for text in (gold, answer)))
+    )  # 2(3) is no sum
 
 
 _RULES: tuple[Callable[[str, str], Comparison | None], ...] = (

@@ -35,8 +35,7 @@ _NEXT = re.compile(  # after an answer
     r"|<[|｜](?:im_end|end|eot_id|eot|end_of_text|im_start|start_header_id|start|assistant|system)[|｜]>|</?s>|<eos>"
     r"|<end_of_turn>|<start_of_turn>|\[/inst\]"
 )
-_SIGNS = "user human inst <| <｜ s> _turn> question problem exercise q: response input"
-_SIGNS_OF_A_TURN = tuple(_SIGNS.split())
+_SIGNS_OF_A_TURN = "user human inst <| <｜ s> _turn> question problem exercise q: response input"
 _ANSWERED = re.compile(r"\\(?:boxed|fbox)(?:\s*\{\s*|\s+)[^\s{}]|####\s*\S|answer(?: is\b|:)[^\n]{0,40}?[0-9$\\]")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?=[^\s{]))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -93,31 +92,18 @@ def final_statement(response: object, statements: Statements = "boxed") -> Extra
     if not isinstance(response, str):
         return Extraction(None, reason="not text")
     text = _proper(response)
-    boxes, last_open = _boxes(text)
-    if statements == "####":
-        line = max((match.end() for match in _HASHES.finditer(text)), default=-1)
-        if line > max([last_open, *(box.start for box in boxes)]):
-            return _fit(_stated(text, line), "####")
-    if last_open >= 0:
+    boxes, last_box, last_open = _boxes(text)
+    line = max((match.end() for match in _HASHES.finditer(text)), default=-1) if statements == "####" else -1
+    if line > max(last_box, last_open):
+        answer, route = _stated(text, line), "####"
+    elif last_open >= 0:
         return Extraction(None, "boxed", "cut off")
-    if boxes:
-        return _fit(", ".join(_contents(text, boxes)), "boxed")
-    return _fit(fallback(text), "fallback")
-
-
-def _proper(response: str) -> str:
-    """Return the end of the response proper: up to another turn, or after an answer another problem."""
-    lowered = response.lower() if response.isascii() else re.sub("[A-Z]+", lambda found: found[0].lower(), response)
-    end = len(response)
-    if any(sign in lowered for sign in _SIGNS_OF_A_TURN):  # a tenth of the time of the searches
-        end = next((turn.start() for turn in _TURN.finditer(lowered) if lowered[: turn.start()].strip()), end)
-        if (answered := _ANSWERED.search(lowered, 0, end)) and (after := _NEXT.search(lowered, answered.end(), end)):
-            end = after.start()
-    return response[max(0, end - LOOK_AT) : end]
-
-
-def _fit(answer: str | None, route: str) -> Extraction:
-    answer = (answer or "").strip()
+    elif boxes:
+        answer, route = ", ".join(boxes), "boxed"
+    else:
+        places = [match.end() for match in _STATEMENT.finditer(text)]
+        answer, route = (places and _stated(text, places[-1])) or _last_number(text) or "", "fallback"
+    answer = answer.strip()
     if len(answer) > MAX_ANSWER:
         return Extraction(None, route, "too long")
     if not answer or _UNFIT.search(answer):
@@ -125,11 +111,15 @@ def _fit(answer: str | None, route: str) -> Extraction:
     return Extraction(answer, route)
 
 
-class _Box(NamedTuple):
-    start: int
-    content: int
-    end: int
-    after: int  # where the text after it begins
+def _proper(response: str) -> str:
+    """Return the end of the response proper: up to another turn, or after an answer another problem."""
+    lowered = response.lower() if response.isascii() else re.sub("[A-Z]+", lambda found: found[0].lower(), response)
+    end = len(response)
+    if any(map(lowered.__contains__, _SIGNS_OF_A_TURN.split())):  # a tenth of the time of the searches
+        end = next((turn.start() for turn in _TURN.finditer(lowered) if lowered[: turn.start()].strip()), end)
+        if (answered := _ANSWERED.search(lowered, 0, end)) and (after := _NEXT.search(lowered, answered.end(), end)):
+            end = after.start()
+    return response[max(0, end - LOOK_AT) : end]
 
 
 def boxed_contents(text: str) -> list[str]:
@@ -137,46 +127,38 @@ def boxed_contents(text: str) -> list[str]:
 
     [] without one, or if the last one is not closed.
     """
-    text = text[-LOOK_AT:]
-    boxes, last_open = _boxes(text)
-    return _contents(text, boxes) if boxes and last_open < 0 else []
+    boxes, _, last_open = _boxes(text[-LOOK_AT:])
+    return boxes if last_open < 0 else []
 
 
-def _contents(text: str, boxes: list[_Box]) -> list[str]:
-    first = len(boxes) - 1
-    while first and _CONNECTOR.fullmatch(text, boxes[first - 1].after, boxes[first].start):
-        first -= 1
-    return list(dict.fromkeys(text[box.content : box.end].strip() for box in boxes[first:]))
+def _boxes(text: str) -> tuple[list[str], int, int]:
+    """Return the contents of the last boxes, as above, where the last begins, and where a later open one does, or -1.
 
-
-def _boxes(text: str) -> tuple[list[_Box], int]:
-    """Return the closed boxes that hold something and are in no other one, and where a later open box begins, or -1."""
+    Only closed boxes that hold something and are in no other one count.
+    """
     closes: dict[int, int] = {}
     open_braces: list[int] = []
     begin = min((place for place in (text.find("\\boxed"), text.find("\\fbox")) if place >= 0), default=len(text))
     for brace in _BRACE.finditer(text, begin):
-        if brace.group() == "{":
+        if brace[0] == "{":
             open_braces.append(brace.start())
-        elif brace.group() == "}" and open_braces:
+        elif brace[0] == "}" and open_braces:
             closes[open_braces.pop()] = brace.start()
-    boxes: list[_Box] = []
-    last_open = -1
+    boxes: list[str] = []  # joined to each other
+    start = after = last_open = -1  # of the last box: where it begins, and where the text after it does
     for command in _BOX.finditer(text, begin):
-        bare = None if command.group().endswith("{") else _BARE_ANSWER.match(text, command.end())
+        bare = None if command[0].endswith("{") else _BARE_ANSWER.match(text, command.end())
         end = bare.end() if bare else closes.get(command.end() - 1, -1)
-        if boxes and command.start() < boxes[-1].after:
+        if command.start() < after:
             continue
         if end < 0:
             last_open = command.start()
         elif not _NOTHING.fullmatch(text, command.end(), end):
-            boxes.append(_Box(command.start(), command.end(), end, end + (bare is None)))
-    return boxes, last_open if not boxes or last_open > boxes[-1].start else -1
-
-
-def fallback(text: str) -> str | None:
-    """Return what the last "answer is" or the like states, else the last number if it stands alone; None without."""
-    places = [match.end() for match in _STATEMENT.finditer(text)]
-    return (places and _stated(text, places[-1])) or _last_number(text)
+            if not _CONNECTOR.fullmatch(text, after, command.start()):
+                boxes = []
+            boxes.append(text[command.end() : end].strip())
+            start, after = command.start(), end + (bare is None)
+    return list(dict.fromkeys(boxes)), start, last_open if last_open > start else -1
 
 
 def _stated(text: str, start: int) -> str:

@@ -23,8 +23,9 @@ Decisions, where writers differ:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache, reduce
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from operator import methodcaller
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -47,28 +48,14 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-def _rules(*pairs: tuple[str, str]) -> Callable[[str], str]:
-    """Return a pass over a text: it replaces all matches of each regular expression in turn."""
-    compiled = [(re.compile(pattern), replacement) for pattern, replacement in pairs]
-
-    def apply(text: str) -> str:
-        for pattern, replacement in compiled:
-            text = pattern.sub(replacement, text)
-        return text
-
-    return apply
-
-
 def _characters(text: str) -> str:
     """Write characters with an ASCII spelling in it; full-width digits and letters are the plain ones."""
     return text if text.isascii() else normalize("NFKC", text.translate(_UNICODE)).translate(_UNICODE)
 
 
-_single_spaces = _rules((r"\s+", " "))  # the passes below rely on it: so they stay linear
-
-_NO_MEANING = _set_of("left right boxed fbox displaystyle textstyle scriptstyle limits nolimits bf bfseries")
 _COMMANDS = (
-    dict.fromkeys(_NO_MEANING | {f"{b}ig{g}{side}" for b in "bB" for g in ("", "g") for side in ("", *"lrm")}, "")
+    dict.fromkeys(_set_of("left right boxed fbox displaystyle textstyle scriptstyle limits nolimits bf bfseries"), "")
+    | {f"{b}ig{g}{side}": "" for b in "bB" for g in ("", "g") for side in ("", *"lrm")}
     | dict.fromkeys(("quad", "qquad", "pounds"), " ")
     | dict.fromkeys(("dfrac", "tfrac", "cfrac"), r"\frac")
     | {"leq": r"\le", "leqslant": r"\le", "geq": r"\ge", "geqslant": r"\ge", "neq": r"\ne", "lt": "<", "gt": ">"}
@@ -76,48 +63,31 @@ _COMMANDS = (
     | {"varnothing": r"\emptyset "}
 )
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-_layout = _rules(
-    (r"\.{3,}|…|\\[cl]?dots(?![A-Za-z])", r"\\ldots "),
-    (r"(?<=[0-9]) ?(?:\{ ?, ?\}|, ?\\!|\\! ?,|\\,|~)(?:\\!| )*(?=[0-9]{3}(?![0-9]))", ""),  # of thousands
-    (r"^ ?\*+|\*+ ?$|\\!|(?<=\\left) ?\.|(?<=\\right) ?\.", ""),
-    (r"(?<!\\)\\[$%()\[\],;:> ]|[$%€£¢¥₹₩~]", " "),  # a space: 5$6 is not 56
-    *((r"(?<![0-9A-Za-z)}])!=", r"\\ne "), ("<=", r"\\le "), (">=", r"\\ge "), (";", ","), ('"', "")),
-    (r"\\\{ ?\\\}", r"\\emptyset "),
-    (r"\\(?:text)?color ?\{[A-Za-z]+\}|\\(?:underline|mathbf|mathrm|boldsymbol|bm)(?=\{[^{}]*[\\^_{]|\{[0-9.]+\})", ""),
-    (r"(?<=\\\\)\[[0-9.]+ ?[a-z]{2}\]", ""),  # of a matrix: \\[4pt]
-    (r"\\(begin|end)\{(?:[bBp]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?", r"\\\1{pmatrix}"),
-    (r"(?<!\\)\*\*(?=[^*])", "^"),
-    (r"([\^_]) ?- ?([0-9]+|[A-Za-z])(?![0-9])", r"\1{-\2}"),
-)
-
-
-def _commands(text: str) -> str:
-    return _COMMAND.sub(lambda match: _COMMANDS.get(match[1], match[0]), text) if "\\" in text else text
-
-
+_BLANKS = re.compile(r"\s{2,}|[^\S ]")  # all but a single space
 _DEGREE = (
     r"(?:\^ ?(?:\{ ?\\(?:circ|degree) ?\}|\\(?:circ|degree)(?![A-Za-z]))|\\degree(?![A-Za-z]))(?: ?[CF](?![A-Za-z]))?"
 )
-_in_radians = _rules((rf"([0-9]+(?:\.[0-9]+)?) ?{_DEGREE}", r"{\\frac{\1\\pi}{180}}"))
-_without_degrees = _rules((_DEGREE, " "))
+_DEGREES, _IN_DEGREES = re.compile(_DEGREE), re.compile(rf"([0-9]+(?:\.[0-9]+)?) ?{_DEGREE}")
 _TRIGONOMETRIC = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)")
 
 
 def _degrees(text: str) -> str:
     """Drop the sign of degrees; next to a trigonometric function, convert to radians, which algebra expects."""
-    return _in_radians(text) if _TRIGONOMETRIC.search(text) else _without_degrees(text)
+    if _TRIGONOMETRIC.search(text):
+        return _IN_DEGREES.sub(r"{\\frac{\1\\pi}{180}}", text)
+    return _DEGREES.sub(" ", text)
 
 
-_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[0-9]+|\s+|.", re.DOTALL)
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|(?<=[\^_]) ?[0-9]+|\s+|.", re.DOTALL)
 _ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1, "^": 1, "_": 1}
-_ATOM = re.compile(r"[0-9]+|[A-Za-z]|\\[A-Za-z]+")
+_ATOM = re.compile(r" ?[0-9]+|[A-Za-z]|\\[A-Za-z]+")
 
 
 def _braces(text: str) -> str:
     r"""Put every argument in braces: `\frac12` becomes `\frac{1}{2}`, `x^2` `x^{2}`, and `x^10` `x^{10}`."""
     out: list[str] = []
     expected_after: list[int] = []  # for each open brace: the number of arguments expected after it is closed
-    expected, takes_all_digits = 0, False
+    expected = 0
     for token in _TOKEN.findall(text):
         if expected and token == " ":
             continue
@@ -125,14 +95,12 @@ def _braces(text: str) -> str:
             expected_after.append(max(expected - 1, 0))
             expected = 0
         elif token == "}":
-            expected, takes_all_digits = (expected_after.pop() if expected_after else 0), False
+            expected = expected_after.pop() if expected_after else 0
         elif token in _ARGUMENTS:
-            expected, takes_all_digits = _ARGUMENTS[token], token in "^_"
+            expected = _ARGUMENTS[token]
         elif expected and _ATOM.fullmatch(token):
-            one = takes_all_digits or not token.isdecimal()
-            arguments, rest = ([token], "") if one else (list(token[:expected]), token[expected:])
-            expected -= len(arguments)
-            token = "".join(f"{{{argument}}}" for argument in arguments) + rest
+            expected -= 1
+            token = f"{{{token.strip()}}}"
         else:
             expected = 0
         out.append(token)
@@ -140,7 +108,7 @@ def _braces(text: str) -> str:
 
 
 _JOIN = _set_of("a an the of to per by on at")  # no unit ends in one
-_SYMBOLS = _JOIN | _set_of("m g s h l L N J W V C F")
+_SYMBOLS = _JOIN | {*"mgshlLNJWVCF"}
 _CHANGES = _set_of(  # words that change the value or the claim, wherever they stand after the value
     """or and nor more less fewer greater lesser larger smaller bigger higher lower than least most over under above
     below beneath beyond between up down not no never neither none wrong incorrect false invalid impossible undefined
@@ -157,26 +125,16 @@ _CHANGES_FIRST = _set_of(  # directly after the value: "5 squared", but not "5 f
 _WORD = re.compile(r"[^\W\d_]+")
 _END = r"(?= ?(?:$|[,;)\]=]|\\\}|\\approx|\\in\b))"
 _TEXT = rf"{TEXT_COMMAND}\{{([^{{}}0-9\\]*)\}}(?:\^\{{-?[0-9]\}})?"
-_TEXT_UNITS = re.compile(rf"(?<=[0-9}}A-Za-z)]) ?((?:{_TEXT} ?(?:(?:/|\\cdot\b) ?)?)*{_TEXT}){_END}")
-_BARE_UNITS = re.compile(rf"(?<=[0-9}})])((?: [^\W\d_]+\.?(?:\^\{{[0-9]\}})?)+){_END}")
-_GLUED_UNITS = re.compile(rf"(?<=[0-9])([cmk]m|kg|ft|mph|[^\W\d_\x00-\x7f]+)(?:\^\{{[0-9]\}})?{_END}")
-_TIME = re.compile(rf"(?<=[0-9]) ?({TEXT_COMMAND}\{{)? ?([ap])\.?m\b\.?(?(1) ?\}}|)", re.IGNORECASE)
 
 
-def _without_units(text: str) -> str:
-    r"""Drop the units after values: `\text{ cm}^2`, ` square units`, `kg`, `元`; write `p.m.` as `PM`."""
-    text = _TIME.sub(lambda match: f" {match[2].upper()}M", text)
-    for units in (_TEXT_UNITS, _BARE_UNITS, _GLUED_UNITS):
-        text = units.sub(lambda match: "" if _is_unit(re.sub(TEXT_COMMAND, " ", match[1])) else match[0], text)
-    return text
-
-
-def _is_unit(text: str) -> bool:
-    words = _WORD.findall(text)
+def _unit(match: re.Match[str]) -> str:
+    """Drop what follows a value if it is a unit."""
+    words = _WORD.findall(re.sub(TEXT_COMMAND, " ", match[1]))
     plain = [word.lower() for word in words]
-    if _CHANGES.intersection(plain) or _CHANGES_FIRST.intersection(plain[:1]) or _JOIN.intersection(plain[-1:]):
-        return False
-    return words != [] and all(word in _SYMBOLS or len(word) > 1 or not word.isascii() for word in words)
+    changes = _CHANGES.intersection(plain) or _CHANGES_FIRST.intersection(plain[:1]) or _JOIN.intersection(plain[-1:])
+    if not words or changes or any(word.isascii() and len(word) == 1 and word not in _SYMBOLS for word in words):
+        return match[0]
+    return ""
 
 
 _ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -191,27 +149,10 @@ _NUMERAL = re.compile(
     re.IGNORECASE,
 )
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_spelt_signs = _rules(
-    (r"([0-9]+) and (?:a|one) half\b", r"\1\\frac{1}{2}"),
-    (rf"^ ?((?:{TEXT_COMMAND}\{{)?) ?(?:[Nn]egative|[Mm]inus) (?=[0-9\\\\(])", r"\1-"),
-    (r"^ ?(?:exactly|about|approximately|around|roughly) (?=[-0-9\\(])", ""),
-    (r"([0-9]+) out of ([1-9][0-9]*) ?$", r"\\frac{\1}{\2}"),
-    (r"(?<=[0-9]) (?:to|\\text\{ ?to ?\}) (?=[0-9])", ":"),
-    *((rf"(?<=[0-9]) ?((?:{TEXT_COMMAND}\{{)?) ?{word}\b", rf"\\times10^{{{n}}}\1") for word, n in _SCALES.items()),
-    (rf"(?<=[0-9]) ?{TEXT_COMMAND}\{{[kK] ?\}}", r"\\times10^{3}"),
-    # Remarks: `18 apples, out of 20`, `5, not 6`
-    (r"(?<=[0-9})A-Za-z]) ?, ?(?:not|since|because|which|as|out of|rather than|instead of)\b.*$", ""),
-    (r"(?<=[0-9]) ([a-z]{3,20}) (?:out of|rather than|instead of)\b.*$", r" \1"),
-)
 
 
-def _in_digits(text: str) -> str:
-    r"""Write a number in words with digits (`12 apples` for `twelve apples`), and drop a remark after a value."""
-
-    def numeral(match: re.Match[str]) -> str:
-        return f"{match[1]}{_NUMERALS[match[2].lower()] + _NUMERALS.get((match[3] or '').lower(), 0)}"
-
-    return _spelt_signs(_NUMERAL.sub(numeral, text))
+def _in_digits(match: re.Match[str]) -> str:
+    return f"{match[1]}{_NUMERALS[match[2].lower()] + _NUMERALS.get((match[3] or '').lower(), 0)}"
 
 
 _OR, _AND = (
@@ -226,33 +167,101 @@ def _connectives(text: str) -> str:
     return _AND.sub(signs[1], _OR.sub(signs[0], text))
 
 
-_unwrapped_text = _rules(
+def _thousands(match: re.Match[str]) -> str:
+    """Remove the separators of thousands; inside brackets a comma separates two numbers and stays."""
+    brackets = re.findall(r"\\?[(\[{)\]}]", match.string[: match.start()])
+    is_inside = sum((bracket in ("(", "[", r"\{")) - (bracket in (")", "]", r"\}")) for bracket in brackets)
+    return match[0] if is_inside else re.sub("[, ]", "", match[0])
+
+
+_LABEL = (
+    r"(?:\\(?:angle|triangle|overline|vec|mathbf)\s*)?(?:[A-Za-z]+|\\(?:alpha|beta|gamma|delta|theta|phi|lambda|mu|omega"
+    r"|ell|angle|rho|sigma|tau|varphi|Delta))(?:[A-Za-z ]{0,40})'*(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9,]{1,8}\}))?"
+    r"(?:\([A-Za-z0-9,]{1,12}\))?"
+)
+LABEL = re.compile(_LABEL)
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])(?![ie](?![A-Za-z]))[A-Za-z](?![A-Za-z])|[A-Za-z][A-Za-z]+\(")
+
+
+def _label(match: re.Match[str]) -> str:
+    """Drop a label unless the right side has a variable."""
+    rest = match.string[match.end() :]
+    return match[0] if not rest or "=" in rest or _VARIABLE.search(without_commands(rest)) else ""
+
+
+def _labels(match: re.Match[str]) -> str:
+    names, values = match[1].split(","), split(match[2], ",")
+    return ",".join(map("{}={}".format, names, values)) if len(names) == len(values) else match[0]
+
+
+def _without_braces(text: str) -> str:
+    is_wrapped = text[:1] == "{" and text[-1] == "}" and is_balanced(text) and is_balanced(text[1:-1])
+    return text[1:-1] if is_wrapped else text
+
+
+def _plain(match: re.Match[str]) -> str:
+    """Write a number without plus, leading zeros and trailing decimal zeros."""
+    whole, _, decimals = match[0].lstrip("+-").partition(".")
+    number = f"{whole.lstrip('0') or '0'}.{decimals.rstrip('0')}".removesuffix(".")
+    return number if number == "0" or match[0][0] != "-" else f"-{number}"
+
+
+_Change = Callable[[re.Match[str]], str]
+_UNITS: tuple[tuple[str, _Change], ...] = (
+    (rf"(?i:(?<=[0-9]) ?({TEXT_COMMAND}\{{)? ?([ap])\.?m\b\.?(?(1) ?\}}|))", lambda match: f" {match[2].upper()}M"),
+    (rf"(?<=[0-9}}A-Za-z)]) ?((?:{_TEXT} ?(?:(?:/|\\cdot\b) ?)?)*{_TEXT}){_END}", _unit),
+    (rf"(?<=[0-9}})])((?: [^\W\d_]+\.?(?:\^\{{[0-9]\}})?)+){_END}", _unit),
+    (rf"(?<=[0-9])([cmk]m|kg|ft|mph|[^\W\d_\x00-\x7f]+)(?:\^\{{[0-9]\}})?{_END}", _unit),
+)
+# Passes over the whole text, and regular expressions with what replaces their matches. All are linear, since runs of
+# blanks are one blank.
+_PASSES: tuple[Callable[[str], str] | tuple[str | re.Pattern[str], str | _Change], ...] = (
+    _characters,
+    (_BLANKS, " "),
+    # Layout
+    (r"\.{3,}|…|\\[cl]?dots(?![A-Za-z])", r"\\ldots "),
+    (r"(?<=[0-9]) ?(?:\{ ?, ?\}|, ?\\!|\\! ?,|\\,|~)(?:\\!| )*(?=[0-9]{3}(?![0-9]))", ""),  # of thousands
+    (r"^ ?\*+|\*+ ?$|\\!|(?<=\\left) ?\.|(?<=\\right) ?\.", ""),
+    (r"(?<!\\)\\[$%()\[\],;:> ]|[$%€£¢¥₹₩~]", " "),  # a space: 5$6 is not 56
+    *((r"(?<![0-9A-Za-z)}])!=", r"\\ne "), ("<=", r"\\le "), (">=", r"\\ge "), (";", ","), ('"', "")),
+    (r"\\\{ ?\\\}", r"\\emptyset "),
+    (r"\\(?:text)?color ?\{[A-Za-z]+\}|\\(?:underline|mathbf|mathrm|boldsymbol|bm)(?=\{[^{}]*[\\^_{]|\{[0-9.]+\})", ""),
+    (r"(?<=\\\\)\[[0-9.]+ ?[a-z]{2}\]", ""),  # of a matrix: \\[4pt]
+    (r"\\(begin|end)\{(?:[bBp]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?", r"\\\1{pmatrix}"),
+    (r"(?<!\\)\*\*(?=[^*])", "^"),
+    (r"([\^_]) ?- ?([0-9]+|[A-Za-z])(?![0-9])", r"\1{-\2}"),
+    (_COMMAND, lambda match: _COMMANDS.get(match[1], match[0])),
+    (_BLANKS, " "),
+    _degrees,
+    _braces,
+    # Numbers and signs in words
+    (_NUMERAL, _in_digits),
+    (r"([0-9]+) and (?:a|one) half\b", r"\1\\frac{1}{2}"),
+    (rf"^ ?((?:{TEXT_COMMAND}\{{)?) ?(?:[Nn]egative|[Mm]inus) (?=[0-9\\\\(])", r"\1-"),
+    (r"^ ?(?:exactly|about|approximately|around|roughly) (?=[-0-9\\(])", ""),
+    (r"([0-9]+) out of ([1-9][0-9]*) ?$", r"\\frac{\1}{\2}"),
+    (r"(?<=[0-9]) (?:to|\\text\{ ?to ?\}) (?=[0-9])", ":"),
+    (
+        rf"(?<=[0-9]) ?((?:{TEXT_COMMAND}\{{)?) ?({'|'.join(_SCALES)})\b",
+        lambda match: rf"\times10^{{{_SCALES[match[2]]}}}{match[1]}",
+    ),
+    (rf"(?<=[0-9]) ?{TEXT_COMMAND}\{{[kK] ?\}}", r"\\times10^{3}"),
+    # Remarks: `18 apples, out of 20`, `5, not 6`
+    (r"(?<=[0-9})A-Za-z]) ?, ?(?:not|since|because|which|as|out of|rather than|instead of)\b.*$", ""),
+    (r"(?<=[0-9]) ([a-z]{3,20}) (?:out of|rather than|instead of)\b.*$", r" \1"),
+    _connectives,
+    *_UNITS,
+    # Text
     (rf"{TEXT_COMMAND}\{{ ?([^{{}}]*)\}}", r" \1 "),
-    (" +", " "),
+    (" {2,}", " "),
     (r"(?<=[0-9A-F]) ?\(? ?(?:in )?base ?([0-9]+) ?\)? ?$", r"_{\1}"),
     (r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi "),
     (r"(?<![A-Za-z\\])sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
     (r"(?<![A-Za-z\\])(?:infinity|inf)(?![A-Za-z])", r"\\infty "),
-)
-_THOUSANDS = re.compile(
-    r"(?<![0-9.,])[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?![0-9,]|\.[0-9]*,)|(?: [0-9]{3})+(?![0-9/]))|\\?[(\[{)\]}]"
-)
-
-
-def _thousands(text: str) -> str:
-    """Remove the separators of thousands; inside brackets a comma separates two numbers and stays."""
-    depth = 0
-
-    def joined(match: re.Match[str]) -> str:
-        nonlocal depth
-        depth += {"(": 1, "[": 1, r"\{": 1, ")": -1, "]": -1, r"\}": -1}.get(match.group(), 0)
-        return match.group() if depth or not match.group()[0].isdecimal() else re.sub("[, ]", "", match.group())
-
-    return _THOUSANDS.sub(joined, text)
-
-
-_spaces = _rules(
-    (r"\s+", " "),
+    *_UNITS,
+    (r"(?<![0-9.,])[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?![0-9,]|\.[0-9]*,)|(?: [0-9]{3})+(?![0-9/]))", _thousands),
+    # Spaces
+    (_BLANKS, " "),
     (r"(?<=[0-9]) (?=[0-9])|(?<=[^\W\d_][^\W\d_]) (?=[^\W\d_][^\W\d_])|(?<=[0-9]) (?=[^\W\d_][^\W\d_])", "\x01"),
     (r"(\\[A-Za-z]+) (?=[A-Za-z])", "\\1\x01"),
     (r", (?=[0-9]{3}(?![0-9]))", ",\x01"),
@@ -260,79 +269,43 @@ _spaces = _rules(
     ("\x01", " "),
     (r"^(?:[\s=:,]|\\approx(?![A-Za-z])|\\sim(?![A-Za-z])|\*+)+", ""),
     (r"[\s.,:*\\]+$", ""),
+    # Approximations, labels, and brackets around the whole text or a single letter, number or matrix
+    (rf"^{_LABEL} ?\\approx ?(?![A-Za-z])", ""),
+    (r"(?<=.) ?\\approx(?![A-Za-z]).*$", ""),
+    (r"^\(((?:[A-Za-z],)+[A-Za-z])\)=\(([^()]*)\)\Z", _labels),
+    (rf"^{_LABEL}(?:=|:|\\in(?![A-Za-z])) ?(?![=<>])", _label),
+    (r"^\(([A-Z]|[-+]?[0-9.]+(?: ?[0-9]+/[0-9]+)?)\)\Z", r"\1"),
+    (r"^[(\[](\\begin\{pmatrix\}[^()\[\]]*\\end\{pmatrix\})[)\]]\Z", r"\1"),
+    _without_braces,
+    # A single number: plain, mixed, scientific or with a slash
+    (r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)\Z", _plain),
+    (
+        r"^\+?(-?)([1-9][0-9]{0,8}) ([0-9]{1,9})/([0-9]{1,9})\Z",
+        lambda match: (
+            rf"{match[1]}{match[2]}\frac{{{match[3]}}}{{{match[4]}}}" if 0 < int(match[3]) < int(match[4]) else match[0]
+        ),
+    ),
+    (r"^(-?[0-9]+(?:\.[0-9]+)?)[eE][-+]?0{1,3}\Z", r"\1"),
+    (r"^(-?[0-9]+(?:\.[0-9]+)?)[eE](?:\+|(-))?(?=[0-9]{1,3}\Z)0*([0-9]+)\Z", r"\1\\times10^{\2\3}"),
+    (r"^(-?)([0-9]+)/([0-9]+)\Z", r"\1\\frac{\2}{\3}"),
 )
-
-_LABEL_TEXT = (
-    r"(?:\\(?:angle|triangle|overline|vec|mathbf)\s*)?(?:[A-Za-z]+|\\(?:alpha|beta|gamma|delta|theta|phi|lambda|mu|omega"
-    r"|ell|angle|rho|sigma|tau|varphi|Delta))(?:[A-Za-z ]{0,40})'*(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9,]{1,8}\}))?"
-    r"(?:\([A-Za-z0-9,]{1,12}\))?"
-)
-LABEL = re.compile(_LABEL_TEXT)
-_approximations = _rules((rf"^{_LABEL_TEXT} ?\\approx ?(?![A-Za-z])", ""), (r"(?<=.) ?\\approx(?![A-Za-z]).*$", ""))
-_LABELLED = re.compile(rf"{_LABEL_TEXT}(?:=|:|\\in(?![A-Za-z])) ?(?![=<>])")
-_LABELLED_TUPLE = re.compile(r"\(((?:[A-Za-z],)+[A-Za-z])\)=\(([^()]*)\)")
-_VARIABLE = re.compile(r"(?<![A-Za-z\\])(?![ie](?![A-Za-z]))[A-Za-z](?![A-Za-z])|[A-Za-z][A-Za-z]+\(")
-
-
-def _label(text: str) -> str:
-    r"""Drop a label, `x=` or `x\in`, unless the right side has a variable; write `(x,y)=(1,2)` as `x=1,y=2`."""
-    pairs = _LABELLED_TUPLE.fullmatch(text)
-    if pairs and len(names := pairs[1].split(",")) == len(values := split(pairs[2], ",")):
-        return ",".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
-    match = _LABELLED.match(text)
-    rest = text[match.end() :] if match else ""
-    has_variables = _VARIABLE.search(without_commands(rest)) is not None
-    return rest if rest and "=" not in rest and not has_variables else text
-
-
-_LONE = re.compile(
-    r"\(([A-Z]|[-+]?[0-9.]+(?: ?[0-9]+/[0-9]+)?)\)|[(\[](\\begin\{pmatrix\}[^()\[\]]*\\end\{pmatrix\})[)\]]"
-)
-
-
-def _brackets_around(text: str) -> str:
-    """Drop braces around the whole text, or brackets around a single capital letter, number or matrix."""
-    if lone := _LONE.fullmatch(text):
-        return lone[lone.lastindex or 0]
-    is_wrapped = text[:1] == "{" and text[-1] == "}" and is_balanced(text) and is_balanced(text[1:-1])
-    return text[1:-1] if is_wrapped else text
-
-
-_WHOLE_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
-_MIXED = re.compile(r"\+?(-?)([1-9][0-9]{0,8}) ([0-9]{1,9})/([0-9]{1,9})")
-_SCIENTIFIC = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,3})")
-_SLASH = re.compile(r"(-?)([0-9]+)/([0-9]+)")
-
-
-def _numbers(text: str) -> str:
-    """Write a single number without plus, leading zeros and trailing decimal zeros, and a single a/b as a fraction."""
-    if _WHOLE_NUMBER.fullmatch(text):
-        sign = "-" if text[0] == "-" else ""
-        whole, _, decimals = text.lstrip("+-").partition(".")
-        whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
-        number = f"{whole}.{decimals}" if decimals else whole
-        return number if number == "0" else sign + number
-    mixed = _MIXED.fullmatch(text)
-    if mixed and 0 < int(mixed[3]) < int(mixed[4]):
-        return rf"{mixed[1]}{mixed[2]}\frac{{{mixed[3]}}}{{{mixed[4]}}}"
-    scientific = _SCIENTIFIC.fullmatch(text)
-    if scientific:
-        return rf"{scientific[1]}\times10^{{{int(scientific[2])}}}" if int(scientific[2]) else scientific[1]
-    return _SLASH.sub(r"\1\\frac{\2}{\3}", text) if _SLASH.fullmatch(text) else text
-
-
-_PASSES: tuple[Callable[[str], str], ...] = (
-    *(_characters, _single_spaces, _layout, _commands, _single_spaces, _degrees, _braces, _in_digits, _connectives),
-    *(_without_units, _unwrapped_text, _without_units, _thousands, _spaces, _approximations, _label),
-    *(_brackets_around, _numbers),
-)
+_STEPS = [  # a template is read anew at each call of `sub`, but only after a match by `expand`
+    step
+    if callable(step)
+    else partial(re.compile(step[0]).sub, step[1] if callable(step[1]) else methodcaller("expand", step[1]))
+    for step in _PASSES
+]
 
 
 @lru_cache(maxsize=1 << 14)
 def normal_form(text: str) -> str:
     """Return the normal form of an answer or a reference, of up to some 1,000 characters; "" if nothing is left."""
+    if text.isascii() and text.isdecimal() and text[0] != "0":
+        return text
     for _ in range(ROUNDS):
-        before, text = text, reduce(lambda current, step: step(current), _PASSES, text)
+        before = text
+        for step in _STEPS:
+            text = step(text)
         if text == before:
             break
     return text
@@ -348,11 +321,10 @@ _PARTNERS = {"(": (")", "]"), "[": (")", "]"), "{": ("}",), r"\{": (r"\}",)}
 
 
 class Collection(NamedTuple):
-    """A list, tuple, interval or set: its opening bracket ("" for a bare list), its elements, its closing bracket."""
+    """A list, tuple, interval or set: its brackets ("" for a bare list), its elements."""
 
-    opening: str
+    brackets: str
     elements: tuple[str, ...]
-    closing: str
 
 
 def is_balanced(text: str) -> bool:
@@ -379,50 +351,40 @@ def has_inequality(text: str) -> bool:
     return _INEQUALITY.search(text) is not None
 
 
+def _depths(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield each symbol, and how many brackets are open after it."""
+    depth = 0
+    for match in _SYMBOL.finditer(text):
+        depth += _STEP.get(match[0], 0)
+        yield match, depth
+
+
 def split(text: str, separator: str) -> list[str]:
     """Return the parts of a text between the separators that are outside all brackets."""
     if separator not in text:
         return [text]
-    parts, depth, start = [], 0, 0
-    for match in _SYMBOL.finditer(text):
-        symbol = match.group()
-        depth += _STEP.get(symbol, 0)
-        if symbol == separator and not depth:
-            parts.append(text[start : match.start()].strip())
-            start = match.end()
-    return [*parts, text[start:].strip()]
+    spans = [match.span() for match, depth in _depths(text) if not depth and match[0] == separator]
+    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
 
 
 @lru_cache(maxsize=1 << 12)
 def collection(text: str) -> Collection | None:
     r"""Return a normal form as brackets and elements; None for a single value. `\pm` makes two elements of one."""
-    opening, inner, closing = _unwrapped(text)
-    elements = split(inner, ",")
-    if opening != r"\{" and len(elements) == 1 and (opening or not _has_plus_minus(text)):
-        return None
-    if opening in ("", r"\{"):
-        signed = []
-        for element in elements:
-            before, sign, after = element.partition(r"\pm") if _has_plus_minus(element) else (element, "", "")
-            plus, minus = f"{before}+{after.strip()}".lstrip("+"), f"{before}-{after.strip()}"
-            signed += [plus, minus] if sign else [element]
-        elements = signed
-    return Collection(opening, tuple(elements), closing)
-
-
-def _has_plus_minus(text: str) -> bool:
-    return text.count(r"\pm") == 1 and r"\mp" not in text
-
-
-def _unwrapped(text: str) -> tuple[str, str, str]:
-    """Return opening bracket, inside and closing bracket if one pair encloses the whole text; else "", text, ""."""
+    brackets, inner = "", text
     opening = text[:2] if text.startswith(r"\{") else text[:1]
-    depth = 0
-    for match in _SYMBOL.finditer(text) if opening in ("(", "[", r"\{") else ():
-        depth += _STEP.get(match.group(), 0)
-        if not depth:
-            closing = match.group()
-            if match.end() == len(text) and closing in _PARTNERS[opening]:
-                return opening, text[len(opening) : match.start()], closing
-            break
-    return "", text, ""
+    if opening in ("(", "[", r"\{"):
+        closing = next((match for match, depth in _depths(text) if not depth), None)
+        if closing and closing.end() == len(text) and closing[0] in _PARTNERS[opening]:
+            brackets, inner = opening + closing[0], text[len(opening) : closing.start()]
+    elements = split(inner, ",")
+    if brackets in ("", r"\{\}"):
+        elements = [signed for element in elements for signed in _signed(element)]
+    return None if brackets != r"\{\}" and len(elements) == 1 else Collection(brackets, tuple(elements))
+
+
+def _signed(element: str) -> list[str]:
+    before, sign, after = element.partition(r"\pm")
+    if not sign or r"\pm" in after or r"\mp" in element:
+        return [element]
+    return [f"{before}+{after.strip()}".lstrip("+"), f"{before}-{after.strip()}"]

@@ -92,7 +92,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _VARIABLE = re.compile(r"[A-Za-z].*|\\(?:alpha|beta|gamma|delta|theta|lambda|mu|rho|sigma|tau|phi|omega|ell)")
-_FACTOR = re.compile(r"[A-Za-z0-9({].*|\\(?:frac|sqrt|pi)")
+_FACTOR = re.compile(rf"[0-9({{].*|\\(?:frac|sqrt|pi)|{_VARIABLE.pattern}")
 _CONSTANTS = {r"\pi": Value(complex(cmath.pi), EPS), "e": Value(complex(cmath.e), EPS), "i": Value(1j)}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -112,12 +112,16 @@ class _Reader:
         """Take the next token if it is one of those expected, and return it; else return ""."""
         return self.tokens.pop() if self.tokens and self.tokens[-1] in expected else ""
 
-    def _apply(self, operation: Callable[[Any, Any], Any], a: Value, b: Value) -> Value:
-        if isinstance(a.value, Fraction) and isinstance(b.value, Fraction) and operation is not operator.pow:
-            return self._bounded(operation(a.value, b.value))
-        x, y = complex(a.value), complex(b.value)
+    def _apply(self, operation: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+        a, b = left.value, right.value
+        is_power = operation is operator.pow
+        if isinstance(a, Fraction) and isinstance(b, Fraction) and (not is_power or b.denominator == 1):
+            if is_power and abs(b) * _bits(a) > MAX_BITS:
+                raise _Unread
+            return self._bounded(operation(a, b))
+        x, y = complex(a), complex(b)
         result = operation(x, y)
-        dx, dy = max(a.error, EPS * abs(x)), max(b.error, EPS * abs(y))  # by which the arguments may be off
+        dx, dy = max(left.error, EPS * abs(x)), max(right.error, EPS * abs(y))  # by which the arguments may be off
         change = abs(operation(x + dx, y) - result) + abs(operation(x, y + dy) - result)
         return Value(result, 2 * change + EPS * abs(result))
 
@@ -148,12 +152,12 @@ class _Reader:
                 total, divided = self._apply(operator.mul, total, self._factor()), False
             elif self._take("/"):
                 total, divided = self._apply(operator.truediv, total, self._factor()), True
-            elif _FACTOR.fullmatch(self._peek()) or _VARIABLE.fullmatch(self._peek()):
-                if divided:
-                    raise _Unread
-                total = self._apply(operator.mul, total, self._factor())
-            else:
+            elif not _FACTOR.fullmatch(self._peek()):
                 return total
+            elif divided:
+                raise _Unread
+            else:
+                total = self._apply(operator.mul, total, self._factor())
 
     def _factor(self) -> Value:
         base = self._atom()
@@ -163,20 +167,12 @@ class _Reader:
                 raise _Unread
             base = self._bounded(Fraction(math.factorial(int(n))))
         if self._take("^"):
-            base = self._raised(base, self._group("{"))
+            base = self._apply(operator.pow, base, self._group())
         if self._peek() in ("^", "_", "!", "'"):
             raise _Unread
         return base
 
-    def _raised(self, base: Value, exponent: Value) -> Value:
-        a, b = base.value, exponent.value
-        if not (isinstance(a, Fraction) and isinstance(b, Fraction) and b.denominator == 1):
-            return self._apply(operator.pow, base, exponent)
-        if abs(b) * _bits(a) > MAX_BITS:
-            raise _Unread
-        return self._bounded(a ** int(b))
-
-    def _group(self, opening: str) -> Value:
+    def _group(self, opening: str = "{") -> Value:
         if not self._take(opening):
             raise _Unread
         value = self.sum()
@@ -191,10 +187,10 @@ class _Reader:
         if re.match(r"\.?[0-9]|\.\\", token):
             return self._number(token)
         if token == r"\frac":
-            return self._apply(operator.truediv, self._group("{"), self._group("{"))
+            return self._apply(operator.truediv, self._group(), self._group())
         if token == r"\sqrt":
             degree = self._group("[") if self._peek() == "[" else Value(Fraction(2))
-            return self._raised(self._group("{"), self._apply(operator.truediv, Value(Fraction(1)), degree))
+            return self._apply(operator.pow, self._group(), self._apply(operator.truediv, Value(Fraction(1)), degree))
         if token in _CONSTANTS:
             return _CONSTANTS[token]
         if not _VARIABLE.fullmatch(token) or self._peek() == "(":

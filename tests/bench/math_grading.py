@@ -35,7 +35,7 @@ from statistics import median
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
 from harness import Problem
-from harness_tasks.math_answers import MathTask
+from harness_tasks.math_task import MathTask
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed

@@ -13,8 +13,8 @@ from support.math_grading import TASK, algebra_is_graded, boxed, graded
 from harness import Problem, Verdict, correct
 from harness.columns.store import Memo
 from harness.columns.verdicts import graded as graded_texts
-from harness_tasks.math_answers import math_task
-from harness_tasks.math_answers.math_task import ALGEBRA
+from harness_tasks import math_task
+from harness_tasks.math_task import ALGEBRA
 from harness_tasks.sandbox import forked
 
 ATTACKS = {name: (gold, boxed(answer)) for name, (gold, answer) in BOXED.items()} | RESPONSES

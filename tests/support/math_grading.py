@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness import Problem, Verdict, correct
-from harness_tasks.math_answers import MathTask
+from harness_tasks.math_task import MathTask
 
 TASK = MathTask()
 HANGING = ("7", r"\boxed{((9!)!)!}")  # a reference and a response whose check never ends

@@ -28,7 +28,7 @@ class Lingering(Task):
             yield Problem(f"{i}", f"Say colour {i}.")
 
     def verify_all(self, problem, responses, *, finish):
-        from harness_tasks.math_answers.math_task import ALGEBRA
+        from harness_tasks.math_task import ALGEBRA
         from harness_tasks.sandbox import Suite, shared_sandbox
 
         ALGEBRA.outcomes([[["equal", "x+x", "2*x"]]], 20.0)

@@ -12,7 +12,7 @@ from support.math_grading import TASK, boxed, graded
 from support.refusals import refusal_of
 
 from harness import Problem, Verdict, correct
-from harness_tasks.math_answers import MathTask
+from harness_tasks.math_task import MathTask
 
 PROBLEM = Problem("p", "What is it?", "5")
 CUT_OFF = "First we add 2 and 3, which gives 5"
@@ -114,7 +114,7 @@ def test_without_fallbacks_only_an_answer_in_the_form_asked_for_counts():
 def test_the_task_checks_that_math_verify_is_installed_and_names_its_version(monkeypatch):
     assert TASK.check() == ""
     assert TASK.grader == f"3, math-verify {version('math-verify')}"
-    for module in ("harness_tasks.math_answers.math_task", "harness.system.extras"):
+    for module in ("harness_tasks.math_task", "harness.system.extras"):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
     line = "the check of math answers needs math_verify: not installed: pip install 'diversity-harness[math]'"
     assert refusal_of(TASK.check) == line

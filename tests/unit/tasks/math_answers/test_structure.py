@@ -17,13 +17,13 @@ def test_a_separator_counts_outside_all_brackets_only():
 
 
 COLLECTIONS = {
-    "1,2": Collection("", ("1", "2"), ""),
-    "(1,2]": Collection("(", ("1", "2"), "]"),
-    r"\{5\}": Collection(r"\{", ("5",), r"\}"),
-    r"2\pm x": Collection("", ("2+x", "2-x"), ""),
-    r"\{\pm1,3\}": Collection(r"\{", ("1", "-1", "3"), r"\}"),
-    "(1,2),(3,4)": Collection("", ("(1,2)", "(3,4)"), ""),
-    r"(\pm1,2)": Collection("(", (r"\pm1", "2"), ")"),
+    "1,2": Collection("", ("1", "2")),
+    "(1,2]": Collection("(]", ("1", "2")),
+    r"\{5\}": Collection(r"\{\}", ("5",)),
+    r"2\pm x": Collection("", ("2+x", "2-x")),
+    r"\{\pm1,3\}": Collection(r"\{\}", ("1", "-1", "3")),
+    "(1,2),(3,4)": Collection("", ("(1,2)", "(3,4)")),
+    r"(\pm1,2)": Collection("()", (r"\pm1", "2")),
     "5": None,
     "(5)": None,
     r"(\pm1)": None,

@@ -15,7 +15,7 @@ from support.paths import ROOT
 from support.processes import alive, descendants, run_to_end, wait_until_ended
 
 from harness import Verdict
-from harness_tasks.math_answers.math_task import ALGEBRA
+from harness_tasks.math_task import ALGEBRA
 from harness_tasks.sandbox import forked
 from harness_tasks.sandbox.forked import Checker, CheckerFailure, run_forked
 
@@ -163,7 +163,7 @@ BEGIN = """
 import os, sys, threading, time
 sys.path.insert(0, "tests")
 from support.math_grading import HANGING, algebra_is_graded, graded
-from harness_tasks.math_answers.math_task import ALGEBRA
+from harness_tasks.math_task import ALGEBRA
 assert algebra_is_graded()
 """
 ENDS = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar
@@ -11,12 +10,12 @@ from typing import ClassVar
 from harness import Message, Problem, Task, Verdict, correct, error, wrong
 from harness.system import extras
 
-from ..graders.strict_rules import strict_verdict
-from ..sandbox.forked import Checker, CheckerFailure
-from . import checker
-from .equality import compare
-from .extraction import Extraction, Statements, final_statement
-from .normal_form import normal_form
+from .graders.strict_rules import strict_verdict
+from .math_answers import checker
+from .math_answers.equality import compare
+from .math_answers.extraction import Extraction, Statements, final_statement
+from .math_answers.normal_form import normal_form
+from .sandbox.forked import Checker, CheckerFailure
 
 # For all checks by math-verify in one grading of a problem's responses: 9 that never end, or thousands of usual ones.
 PROBLEM_CPU_S = 20.0
@@ -75,7 +74,7 @@ class MathTask(Task):
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[str | None]:
         """Return the `answer` of each response."""
-        return [reading.answer for reading in self._read_all(responses, finish)]
+        return [reading.answer for reading in map(self.read, responses, finish or [""] * len(responses))]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
         """Return the answer and its route, on which alone the verdict depends; None if no answer counts."""
@@ -88,18 +87,29 @@ class MathTask(Task):
     def verify_all(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[Verdict]:
-        """Return the verdict on each response. Each distinct answer is graded once; algebra uses all cores.
+        """Return the verdict on each response, with the method that decided it. Each distinct answer is graded once.
 
-        A check by math-verify may take 2 CPU seconds, all of them `PROBLEM_CPU_S`; what that leaves out is an error.
+        What nothing cheaper decides, math-verify does, on all cores. A check may take 2 CPU seconds, all of them
+        `PROBLEM_CPU_S`; what that leaves out is an error.
         """
-        gold = str(problem.reference)
-        readings = self._read_all(responses, finish)
+        readings = list(map(self.read, responses, finish or [""] * len(responses)))
         answers = dict.fromkeys(reading.answer for reading in readings if reading.answer is not None)
-        graded = _graded(gold, list(answers))
+        compared = {answer: compare(str(problem.reference), answer) for answer in answers}
+        undecided = [answer for answer, result in compared.items() if result.equal is None]
+        undecided.sort(key=lambda answer: (len(answer), answer))  # independent of the responses' order
+        try:
+            outcomes = ALGEBRA.outcomes([compared[answer].claims for answer in undecided], PROBLEM_CPU_S)
+        except CheckerFailure as failure:
+            outcomes = [f"the math checker does not run: {failure}"] * len(undecided)
+        graded = {
+            answer: correct(route=result.method) if result.equal else wrong(result.reason, result.method)
+            for answer, result in compared.items()
+        }
+        graded |= zip(undecided, map(_by_checker, outcomes), strict=True)
         return [
             wrong(reading.reason, reading.route)
             if reading.answer is None
-            else replace(graded[reading.answer], route=f"{reading.route}, {graded[reading.answer].route}")
+            else Verdict((grade := graded[reading.answer]).status, grade.reason, f"{reading.route}, {grade.route}")
             for reading in readings
         ]
 
@@ -107,33 +117,20 @@ class MathTask(Task):
         """Return the verdict of the strict rule, which has no fallback. It compares strings, in microseconds."""
         return strict_verdict(self.strict, str(problem.reference), response)
 
-    def _read_all(self, responses: Sequence[str], finish: Sequence[str] | None) -> list[Extraction]:
-        return list(map(self.read, responses, finish if finish is not None else [""] * len(responses)))
-
-
-def _graded(gold: str, answers: Sequence[str]) -> dict[str, Verdict]:
-    """Return the verdict on each answer, with the method that decided it; math-verify only if nothing cheaper does."""
-    compared = {answer: compare(gold, answer) for answer in answers}
-    undecided = [answer for answer, result in compared.items() if result.equal is None]
-    undecided.sort(key=lambda answer: (len(answer), answer))  # independent of the responses' order
-    try:
-        outcomes = ALGEBRA.outcomes([compared[answer].claims for answer in undecided], PROBLEM_CPU_S)
-    except CheckerFailure as failure:
-        outcomes = [f"the math checker does not run: {failure}"] * len(undecided)
-    graded = {
-        answer: correct(route=result.method) if result.equal else wrong(result.reason, result.method)
-        for answer, result in compared.items()
-    }
-    return graded | {answer: _by_checker(outcome) for answer, outcome in zip(undecided, outcomes, strict=True)}
-
 
 def _by_checker(outcome: str) -> Verdict:
-    if outcome == "equal":
-        return correct(route="math-verify")
-    if outcome == "gold":
-        return wrong("different", "text only, the reference does not parse")
-    if outcome in ("different", "unparsed", "timeout", "memory", "crashed"):
-        return wrong(outcome if outcome in ("different", "unparsed") else f"checker {outcome}", "math-verify")
-    over = f"not checked: other answers to this problem used up the math checker's {PROBLEM_CPU_S:g} CPU seconds"
-    reasons = {"lost": "the math checker was lost twice on this answer", "over": over}
-    return error(reasons.get(outcome, outcome), "math-verify")
+    match outcome:
+        case "equal":
+            return correct(route="math-verify")
+        case "gold":
+            return wrong("different", "text only, the reference does not parse")
+        case "different" | "unparsed":
+            return wrong(outcome, "math-verify")
+        case "timeout" | "memory" | "crashed":
+            return wrong(f"checker {outcome}", "math-verify")
+        case "lost":
+            outcome = "the math checker was lost twice on this answer"
+        case "over":
+            bound = f"{PROBLEM_CPU_S:g} CPU seconds"
+            outcome = f"not checked: other answers to this problem used up the math checker's {bound}"
+    return error(outcome, "math-verify")
