@@ -19,7 +19,6 @@ This file is sent into the sandbox as source, with the modules that it imports: 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import gc
 import importlib
@@ -42,8 +41,8 @@ from typing import Any, NoReturn
 from . import canonical, confinement
 
 PRELOAD = (
-    "bisect", "cmath", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator", "re",
-    "string", "typing",
+    "ast", "bisect", "cmath", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator",
+    "re", "string", "typing",
 )  # fmt: skip
 
 RESULT_PIPE = 3
@@ -112,9 +111,9 @@ class Server:
         gc.freeze()
 
     def fork(self, body: bytearray, pipe: int) -> None:
-        """Start a process for one program, or for programs that are to be parsed.
+        """Start a process for one program.
 
-        body   pickled: the key of a suite, or limits; then the arguments of `run_tests` or `normalise`. It is wiped
+        body   pickled: the key of a suite, then the arguments of `run_tests`. It is wiped
         """
         self.program = os.fork()
         if self.program:
@@ -134,22 +133,20 @@ class Server:
         os.closerange(RESULT_PIPE + 1, 256)
         os.set_blocking(RESULT_PIPE, False)
         try:
-            chosen, *arguments = pickle.loads(body)
-            limits = self.suites[chosen] if isinstance(chosen, str) else chosen
+            key, *arguments = pickle.loads(body)
+            suite = self.suites[key]
             random.seed(0)  # so that a program always gets the same verdict
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed(0)
             confinement.die_with_parent(self.pid)
-            confinement.limit_resources(self.base + limits["memory_bytes"], limits["total_cpu_s"])
+            confinement.limit_resources(self.base + suite["memory_bytes"], suite["total_cpu_s"])
             if self.filter is not None:
                 self.filter.install()
         except Exception as problem:
             os.write(RESULT_PIPE, f"-{problem}\n".encode())
             raise
         os.write(RESULT_PIPE, b"+\n")
-        if isinstance(chosen, str):
-            run_tests(limits, *arguments)
-        normalise(limits, *arguments)
+        run_tests(suite, *arguments)
 
     def end(self, is_patient: bool) -> tuple[float, int, bool]:
         """End the program's process; return its CPU seconds, its wait status, and whether it had to be killed.
@@ -275,39 +272,6 @@ def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
         _end("output")
     except BaseException:  # a set, for example, that a thread of the program changes meanwhile
         return "X"
-
-
-def normalise(limits: dict[str, Any], programs: list[str]) -> NoReturn:
-    """Write a line for each program, its normal form as a string or N, to the pipe, and exit."""
-    global _left
-    _left = sys.maxsize
-    for program in programs:
-        _arm(limits["parse_cpu_s"])
-        form = normal_form(program)
-        _result(0, "N" if form is None else canonical.string(form))
-    _end("ok")
-
-
-def normal_form(source: str) -> str | None:
-    """Return the source of the program's syntax tree; None if it does not parse.
-
-    Docstrings are left out if the program cannot read them. A program that parses but cannot be written from its tree
-    (it has an int of over 4,300 digits, for example) stays as it is.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    if "__doc__" not in source and "inspect" not in source:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
-                first = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
-    try:
-        return ast.unparse(tree)
-    except (ValueError, RecursionError):
-        return source
 
 
 def _arm(cpu_s: float) -> None:

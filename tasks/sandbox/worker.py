@@ -39,8 +39,6 @@ IDLE_S, WALL_PER_CPU = 20.0, 20.0
 DEFINE_CPU_S = 2.0  # to define a program, unless its first test may take longer
 ENCODE_CPU_S = 10.0  # to encode a result, in addition to the test's limit
 SPARE_CPU_S = 0.5  # in addition to all these; then the process is killed from outside
-PARSE_CPU_S = 2.0  # to bring one program into normal form
-PARSE_MEMORY_BYTES = 1 << 30
 THREADS = 256  # of a program: an attack started 13,000 in 1.4 s, and a machine may allow 32,768
 
 TICK_S = 0.02  # the interval at which a running program's results are read
@@ -156,11 +154,6 @@ class Run:
     cpu_s: list[float] = field(default_factory=list)
     detail: str = ""
     process_cpu_s: float = 0.0
-
-    @property
-    def lacks_a_name(self) -> bool:
-        """Whether a NameError ended the program or one of its tests."""
-        return (self.status, self.detail) == ("raised", "NameError") or "ENameError" in self.results
 
 
 class WorkerLost(Exception):
@@ -328,29 +321,16 @@ class Worker:
             self._request(b"s", content)
             self.suites.append(key)
         transcript = Transcript(len(suite.inputs), judge)
-        body = key, stop_at_raise, list(lent), program
-        return self._followed(transcript, body, allowances, suite.output_bytes)
-
-    def normalise(self, programs: Sequence[str], output_bytes: int) -> Run:
-        """Parse many programs in one process; the results of the `Run` returned are their normal forms."""
-        total = PARSE_CPU_S * len(programs)
-        limits = {"memory_bytes": PARSE_MEMORY_BYTES, "total_cpu_s": total, "parse_cpu_s": PARSE_CPU_S}
-        body = limits, list(programs)
-        return self._followed(Transcript(len(programs), None), body, [PARSE_CPU_S], output_bytes)
-
-    def _followed(self, transcript: Transcript, body: Any, allowances: Sequence[float], output_bytes: int) -> Run:
-        """Have a process started, follow it to its end, and return its run.
-
-        body         see `inside.Server.fork`
-        allowances   CPU seconds that it may use before each line after the first; the last holds for all further ones
-        """
+        body = pickle.dumps((key, stop_at_raise, list(lent), program), 4)
         reading, writing = os.pipe()
         try:
             try:
-                self._request(b"r", pickle.dumps(body, 4), writing)
+                self._request(b"r", body, writing)
             finally:
                 os.close(writing)
-            reason = self._watch(transcript, reading, allowances, output_bytes + LINE_BYTES * (transcript.tests + 2))
+            reason = self._watch(
+                transcript, reading, allowances, suite.output_bytes + LINE_BYTES * (len(suite.inputs) + 2)
+            )
         finally:
             os.close(reading)
         self._request(b"k" if reason else b"e")
