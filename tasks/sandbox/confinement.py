@@ -122,7 +122,6 @@ _SET_DUMPABLE, _SET_DEATH_SIGNAL, _SET_SECCOMP, _DROP_BOUNDING, _NO_NEW_PRIVILEG
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock's, the same on every architecture
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
-_REAL, _PROFILE = 0, 2  # setitimer's clocks: wall time; CPU time of all threads, user and system
 
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 4]  # a number, or bytes to point to
@@ -247,12 +246,11 @@ def limit_resources(memory_bytes: int, cpu_s: float) -> None:
         resource.setrlimit(kind, (soft, hard))
 
 
-def arm(cpu_s: float, wall_s: float) -> None:
-    """Have the kernel kill this process after `cpu_s` seconds of CPU time or `wall_s` seconds of wall time from now.
+def arm(cpu_s: float) -> None:
+    """Have the kernel kill this process after so many seconds of CPU time, of all its threads, from now; 0: never.
 
-    0 switches a limit off. The signals are SIGPROF and SIGALRM, whose default action is to kill; where the seccomp
-    filter is installed, a program cannot change that, so no `except` can catch them.
+    The signal is SIGPROF, whose default action is to kill; where the seccomp filter is installed, a program cannot
+    change that, so no `except` can catch it.
     """
-    for clock, seconds in ((_PROFILE, cpu_s), (_REAL, wall_s)):
-        _timer[2], _timer[3] = int(seconds), int(seconds % 1 * 1e6)
-        _libc.setitimer(clock, _timer, None)
+    _timer[2], _timer[3] = int(cpu_s), int(cpu_s % 1 * 1e6)
+    _libc.setitimer(signal.ITIMER_PROF, _timer, None)

@@ -265,5 +265,5 @@ def _confine() -> Callable[[float], Any]:
     with suppress(OSError, KeyError):  # a container may forbid it, a machine may have no table; the other limits hold
         confinement.give_up_privileges()
         confinement.Filter().install()
-        return lambda cpu_s: confinement.arm(cpu_s, 0.0)  # the filter allows the address of this timer only
+        return confinement.arm  # the filter allows the address of this timer only
     return lambda cpu_s: signal.setitimer(signal.ITIMER_PROF, cpu_s)

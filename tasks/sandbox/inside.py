@@ -48,9 +48,6 @@ PRELOAD = (
 RESULT_PIPE = 3
 ENDS_S = 0.1  # a process that has closed its pipe has so long to end
 
-# Wall time of one test: TEST_WALL_PER_CPU for each second of its CPU limit, and at least LEAST_TEST_WALL_S.
-TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = 20.0, 5.0
-
 
 class Server:
     """Obeys one request after the other. A request is a letter, the length of its body, and the body.
@@ -216,10 +213,10 @@ def run_tests(suite: dict[str, Any], stop_at_raise: bool, lent: list[str], progr
     """
     global _left
     _left = suite["output_bytes"]
-    _arm(suite["define_cpu_s"])
+    confinement.arm(suite["define_cpu_s"])
     function = _defined(program, lent, suite["entry_point"])
     for arguments, (cpu_s, encode_cpu_s, as_digest) in zip(suite["inputs"], suite["tests"], strict=True):
-        _arm(cpu_s)
+        confinement.arm(cpu_s)
         started = _cpu_ns()
         try:
             value, raised = function(*arguments), ""
@@ -263,7 +260,7 @@ def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
     """Return the result's canonical text, or its digest."""
     if not as_digest and (value is None or value is True or value is False):
         return canonical.encode(value)
-    _arm(cpu_s)
+    confinement.arm(cpu_s)
     try:
         return canonical.digest(value) if as_digest else canonical.encode(value, _left)
     except MemoryError:
@@ -272,10 +269,6 @@ def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
         _end("output")
     except BaseException:  # a set, for example, that a thread of the program changes meanwhile
         return "X"
-
-
-def _arm(cpu_s: float) -> None:
-    confinement.arm(cpu_s, max(TEST_WALL_PER_CPU * cpu_s, LEAST_TEST_WALL_S))
 
 
 def _cpu_ns() -> tuple[int, int]:
@@ -295,7 +288,7 @@ def _result(cpu_ns: int, text: str) -> None:
 
 
 def _end(status: str, detail: str = "") -> NoReturn:
-    confinement.arm(0, 0)
+    confinement.arm(0)
     _write(f"={status} {detail}\n".encode("ascii", "replace"))
     _exit(0)
 
@@ -307,7 +300,7 @@ def _write(line: bytes) -> None:
         try:
             rest = rest[write(RESULT_PIPE, rest) :]
         except BlockingIOError:
-            confinement.arm(0, 0)
+            confinement.arm(0)
             waiting = poll()
             waiting.register(RESULT_PIPE, POLLOUT)
             waiting.poll()

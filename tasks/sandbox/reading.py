@@ -24,7 +24,6 @@ _NUMPY = (
 _NUMBER = re.compile(rf"T|F|i-?[0-9a-f]+|f{_FLOAT}|{_COMPLEX}|{_NUMPY}")
 _LEAF = re.compile(rf"N|{_NUMBER.pattern}|b(?:[0-9a-f]{{2}})*+;|q-?[0-9a-f]+/[0-9a-f]+|M|X[0-9a-f]*")
 _PLAIN_STRING = re.compile(r's"[ !#-\[\]-~]*"')  # printable and without escapes, as most strings are
-_SLACK = 40  # characters by which a leaf may be longer than an equal one: numpy's floats are rounded
 _UNUSED = 1 << 16  # most characters of a dict's value if only its keys count
 _IN_ARRAYS = range(-(2**63), 2**64)  # with other ints numpy makes an array of objects
 
@@ -48,29 +47,16 @@ def loose(text: str, bound: int = UNBOUNDED) -> str:
 
 
 def same(expected: str, result: str) -> bool:
-    """Whether two canonical texts stand for values that are equal by Python's `==`.
+    """Whether two canonical texts stand for values that are equal by Python's `==`; a malformed one equals nothing.
 
-    numpy numbers are compared with 64 bits (complex ones with 128), as numpy 1 does. numpy 2 rounds a Python number,
-    which is the expected result, to the precision of the numpy scalar: `numpy.float16(62.83) == 62.8318`. Both texts
-    are read in parallel up to the first difference. A result that is no canonical text equals nothing.
+    numpy's numbers count with all their bits. numpy 2 would round a Python number to the precision of the numpy scalar:
+    `numpy.float16(62.83) == 62.8318`.
     """
-    left, right = _Reader(expected), _Reader(result)
     try:
-        while left.at < len(expected):
-            start, other_start, sign = left.at, right.at, expected[left.at]
-            if sign in "[](),":
-                if not right.takes(sign):
-                    return False
-                left.at += 1
-                continue
-            value = left.value()
-            right.left = len(value) + _SLACK + 1
-            other = right.value()
-            if value != other and not _same_in_64_bits(expected[start : left.at], result[other_start : right.at]):
-                return False
+        value = loose(expected)
+        return value == loose(result, len(value))
     except Malformed:
         return False
-    return right.at == len(result)
 
 
 def members(text: str, bound: int = UNBOUNDED) -> Iterator[str]:
@@ -237,17 +223,6 @@ class _Reader:
                 raise self.malformed("lists of different lengths, or too many,")
             length += 1
         return (length, *shape)
-
-
-def _same_in_64_bits(expected: str, result: str) -> bool:
-    """Whether two numbers, at least one of them numpy's, are equal as floats or complex numbers of double precision."""
-    if "n" not in (expected[0], result[0]) or not _NUMBER.fullmatch(expected) or not _NUMBER.fullmatch(result):
-        return False
-    values = _number(expected), _number(result)
-    try:
-        return complex(values[0]) == complex(values[1]) and not all(isinstance(value, int) for value in values)
-    except OverflowError:  # an int beyond the largest float
-        return False
 
 
 def _number(leaf: str) -> Number:

@@ -50,7 +50,7 @@ LAST_WORDS = 4000  # characters of a dead worker's last line that are kept
 _END_STATUSES = {"syntax", "raised", "missing", "memory", "output"}  # in addition to "ok" and "stopped"
 _RESULT = re.compile(rb"([0-9]{1,18}) ([ -~]+)")
 _FINAL = re.compile(rb"=([a-z]+) ([ -~]*)")
-_TIMEOUTS = {signal.SIGPROF: "timeout", signal.SIGXCPU: "timeout", signal.SIGALRM: "stalled"}
+_TIMEOUTS: dict[int, str] = {signal.SIGPROF: "timeout", signal.SIGXCPU: "timeout"}
 _ENDINGS = {
     "timeout": ("timeout", "its timers disarmed"),
     "threads": ("killed", "too many threads"),
@@ -172,25 +172,22 @@ class Transcript:
         self.results: list[str] = []
         self.cpu_s: list[float] = []
         self.final: tuple[str, str] | None = None  # status and detail; further lines do not count
-        self.lines = 0
-        self._is_confined, self._refusal = False, ""
-        self._parts: list[bytes] = []
+        self.lines, self._first, self._rest = 0, b"", bytearray()
 
     def read(self, part: bytes) -> None:
         """Interpret the complete lines of what has arrived, and store the rest until the next call."""
-        *lines, rest = part.split(b"\n")
-        if lines:
-            lines[0] = b"".join(self._parts) + lines[0]
-            self._parts = []
-        self._parts.append(rest)
+        self._rest += part
+        if b"\n" not in part:
+            return
+        *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             if self.lines == 0:
-                self._is_confined, self._refusal = line == b"+", line[1:].decode("utf-8", "replace")
-            elif self._is_confined and self.final is None:
+                self._first = bytes(line)
+            elif self._first == b"+" and self.final is None:
                 self._line(line)
             self.lines += 1
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytearray) -> None:
         """Read a result, or the final line; "killed" if the latter does not fit the results before it."""
         match = _RESULT.fullmatch(line)
         if match is not None and len(self.results) < self.tests:
@@ -213,16 +210,17 @@ class Transcript:
         reason   why the process was ended: "stalled", "output", "timeout", "threads", "closed"; "": it ended by itself
         status   its wait status
         """
-        if not self._is_confined:
-            raise WorkerLost(f"a program's process could not be set up: {self._refusal or reason or status}")
+        if self._first != b"+":
+            refusal = self._first[1:].decode("utf-8", "replace")
+            raise WorkerLost(f"a program's process could not be set up: {refusal or reason or status}")
         if self.final is not None:
             word, detail = self.final
         elif reason:
             word, detail = _ENDINGS.get(reason, (reason, ""))
         elif os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            names = {int(known): known.name for known in signal.Signals}
-            word, detail = _TIMEOUTS.get(number, "killed"), names.get(number, str(number))  # type: ignore[call-overload]
+            name = next((known.name for known in signal.Signals if known == number), str(number))
+            word, detail = _TIMEOUTS.get(number, "killed"), name
         else:
             word, detail = "killed", f"exited with {os.WEXITSTATUS(status)}"
         return Run(word, self.results, self.cpu_s, detail, process_cpu_s)
@@ -230,7 +228,6 @@ class Transcript:
 
 @cache
 def _sources() -> list[tuple[str, str]]:
-    """Return name and source of each module that runs inside the sandbox."""
     return [(Path(name).stem, Path(__file__).with_name(name).read_text("utf-8")) for name in SENT]
 
 
@@ -321,16 +318,14 @@ class Worker:
             self._request(b"s", content)
             self.suites.append(key)
         transcript = Transcript(len(suite.inputs), judge)
-        body = pickle.dumps((key, stop_at_raise, list(lent), program), 4)
         reading, writing = os.pipe()
         try:
             try:
-                self._request(b"r", body, writing)
+                self._request(b"r", pickle.dumps((key, stop_at_raise, list(lent), program), 4), writing)
             finally:
                 os.close(writing)
-            reason = self._watch(
-                transcript, reading, allowances, suite.output_bytes + LINE_BYTES * (len(suite.inputs) + 2)
-            )
+            bytes_left = suite.output_bytes + LINE_BYTES * (len(suite.inputs) + 2)
+            reason = self._watch(transcript, reading, allowances, bytes_left)
         finally:
             os.close(reading)
         self._request(b"k" if reason else b"e")
@@ -342,7 +337,8 @@ class Worker:
 
         The pipe of one that has ended is open where this process was forked meanwhile.
 
-        left   bytes that it may write
+        allowances   CPU seconds that it may use before each line after the first; the last holds for all further ones
+        left         bytes that it may write
         """
         os.set_blocking(pipe, False)
         poll = select.poll()
@@ -387,10 +383,7 @@ class Worker:
 
     def _send(self, data: bytes, *descriptors: int) -> None:
         try:
-            if descriptors:
-                socket.send_fds(self._socket, [data], descriptors)
-            else:
-                self._socket.sendall(data)
+            socket.send_fds(self._socket, [data], descriptors) if descriptors else self._socket.sendall(data)
         except OSError as problem:
             raise self._lost(problem) from None
 
@@ -417,5 +410,4 @@ def _forget_all() -> None:
     _alive.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_forget_all)
