@@ -55,7 +55,7 @@ def test_programs_run_on_linux_only(monkeypatch, fresh_tiers):
         ("landlock", 'settings["tier"] == "landlock"', 'settings["tier"] == "nothing"', "read a file outside"),
         ("landlock", "self.filter.install()", "pass", "opened a socket"),
         ("bwrap", "self.filter.install()", "pass", "opened a socket"),
-        ("bwrap", 'limits["memory_bytes"]', "(1 << 40)", "took too much memory"),
+        ("bwrap", 'suite["memory_bytes"]', "(1 << 40)", "took too much memory"),
     ],
 )
 def test_a_tier_with_a_missing_wall_is_refused(monkeypatch, fresh_tiers, tier, old, new, harm):
