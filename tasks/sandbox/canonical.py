@@ -39,16 +39,11 @@ NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}  # 
 NUMPY |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _AT_ONCE = 1000  # items of a long result that are digested together
 
-_CONTAINERS: tuple[Any, ...] = (
-    list,
-    tuple,
-    dict,
-    set,
-    frozenset,
-    type({}.keys()),
-)  # dict.keys() equals a set of the same items
+# dict.keys() equals a set of the same items
+_CONTAINERS: tuple[Any, ...] = (list, tuple, dict, set, frozenset, type({}.keys()))
 _MATCH = type(re.match("", ""))
-_COMPLEX: Any = complex
+_REAL: Any = complex.real
+_IMAGINARY: Any = complex.imag
 
 _numpy_names: dict[int, str] = {}  # by the id of the scalar type, since a program's metaclass may define any hash
 
@@ -138,9 +133,8 @@ class _Writer:
 
         A plain string needs no escapes. One test of Mbpp/255 returns 1.7 million tuples of 77 strings.
         """
-        if type(value) is not list and type(value) is not tuple:
-            return None
-        if len(value) < 8 or type(value[0]) is not str:
+        is_sequence = type(value) is list or type(value) is tuple
+        if not is_sequence or len(value) < 8 or type(value[0]) is not str:
             return None
         try:
             joined = '",s"'.join(value)
@@ -183,15 +177,11 @@ def string(value: str) -> str:
     return "s" + text
 
 
-def _complex(value: complex) -> str:
-    return f"c{float.__repr__(_COMPLEX.real.__get__(value))};{float.__repr__(_COMPLEX.imag.__get__(value))}"
-
-
 _LEAVES: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (int, lambda value: "i" + int.__format__(value, "x")),
     (float, lambda value: "f" + float.__repr__(value)),
     (str, string),
-    (complex, _complex),
+    (complex, lambda value: f"c{_REAL.__get__(value)!r};{_IMAGINARY.__get__(value)!r}"),
     (bytes, lambda value: f"b{bytes.hex(value)};"),
     (bytearray, lambda value: f"b{bytearray.hex(value)};"),
 )
@@ -234,53 +224,38 @@ def _numpy_scalar(value: Any, kind: type) -> str:
     return f"n{_numpy_names[id(kind)]}:{_leaf(plain, type(plain))};"
 
 
-# Loose leaves
-
-
 def loose_leaf(text: str) -> str:
-    """Return a leaf's canonical text in loose form."""
-    first = text[0]
+    """Return a leaf's canonical text in loose form.
+
+    Only short fractions are divided: the longest float has 540 digits.
+    """
+    first, value = text[0], complex("nan")
     if first in "isbN":
         return text
-    if first == "f":
-        return _loose_float(float(text[1:]))
     if first in "TF":
         return "i1" if first == "T" else "i0"
     if first == "n":
         return loose_leaf(text[text.index(":") + 1 : -1])
-    if first == "c":
+    if first == "f":
+        value = complex(float(text[1:]))
+    elif first == "c":
         real, _, imaginary = text[1:].partition(";")
-        return _loose_complex(float(real), float(imaginary))
-    return _loose_ratio(text) if first == "q" else "X" + urandom(12).hex()
-
-
-def _loose_float(value: float) -> str:
+        value = complex(float(real), float(imaginary))
+    elif first == "q":
+        numerator, _, denominator = text[1:].partition("/")
+        if denominator == "1":
+            return "i" + numerator
+        if len(numerator) + len(denominator) > 600:
+            return text
+        ratio = int(numerator, 16), int(denominator, 16)
+        try:
+            value = complex(ratio[0] / ratio[1])
+        except (OverflowError, ZeroDivisionError):
+            return text
+        if value.real.as_integer_ratio() != ratio:
+            return text
     if value != value:
-        return loose_leaf("X")
-    return f"i{int(value):x}" if value.is_integer() else f"f{value!r}"
-
-
-def _loose_complex(real: float, imaginary: float) -> str:
-    if imaginary == 0:
-        return _loose_float(real)
-    if real != real or imaginary != imaginary:
-        return loose_leaf("X")
-    return f"c{real + 0.0!r};{imaginary + 0.0!r}"  # -0.0 + 0.0 is 0.0
-
-
-def _loose_ratio(text: str) -> str:
-    """Return a fraction's text as that of an int or a float, if it is exactly one.
-
-    Only short ones are divided: the longest float has 540 digits.
-    """
-    numerator, _, denominator = text[1:].partition("/")
-    if denominator == "1":
-        return "i" + numerator
-    if len(numerator) + len(denominator) > 600:
-        return text
-    ratio = int(numerator, 16), int(denominator, 16)
-    try:
-        value = ratio[0] / ratio[1]
-    except (OverflowError, ZeroDivisionError):
-        return text
-    return f"f{value!r}" if value.as_integer_ratio() == ratio else text
+        return "X" + urandom(12).hex()
+    if value.imag:
+        return f"c{value.real + 0.0!r};{value.imag!r}"  # -0.0 + 0.0 is 0.0
+    return f"i{int(value.real):x}" if value.real.is_integer() else f"f{value.real!r}"

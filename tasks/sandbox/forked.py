@@ -17,7 +17,6 @@ import gc
 import json
 import multiprocessing
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -52,7 +51,7 @@ class Checker:
     def __init__(self, module: str) -> None:
         self._module = module
         self._lock = threading.Lock()
-        self._program: subprocess.Popen[str] | None = None
+        self._program: Any = None  # a Popen with pipes
         _checkers.add(self)
 
     def outcomes(self, batch: Sequence[Any], bound_s: float) -> list[str]:
@@ -76,8 +75,6 @@ class Checker:
         with self._lock:
             for _ in range(TRIES):
                 program = self._program = self._program or self._started()
-                assert program.stdin is not None
-                assert program.stdout is not None
                 try:
                     program.stdin.write(json.dumps(request) + "\n")
                     program.stdin.flush()
@@ -91,18 +88,16 @@ class Checker:
                 self.forget()
         raise CheckerFailure("it ended twice")
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> Any:
         words, pipe = [sys.executable, "-P", "-c", f"import {self._module} as program; program.main()"], subprocess.PIPE
         environment = {**os.environ, "PYTHONHASHSEED": "0"}  # sympy's order of terms may depend on it
         try:
-            program = subprocess.Popen(
+            program: Any = subprocess.Popen(
                 words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment
             )
         except OSError as failure:
             raise CheckerFailure(f"{sys.executable}: {failure.strerror}") from failure
-        assert program.stdout
-        greeting = json.loads(program.stdout.readline() or '"it ended before it was ready"')
-        if greeting:
+        if greeting := json.loads(program.stdout.readline() or '"it ended before it was ready"'):
             self._program = program
             self.forget()
             raise CheckerFailure(f"{sys.executable}: {greeting}")
@@ -116,8 +111,6 @@ class Checker:
         """End the program; of a parent process's only close the pipes, so that it ends with that."""
         program, self._program = self._program, None
         if program is not None:
-            assert program.stdin is not None
-            assert program.stdout is not None
             if is_ours:
                 program.kill()
             with suppress(OSError):  # a request that it never read
@@ -256,12 +249,7 @@ class _Child:
 
 def _confine() -> Callable[[float], Any]:
     """Put this process under its limits; return the function that sets its CPU limit in seconds (0 removes it)."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    with suppress(OSError), open("/proc/self/statm") as file:
-        most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    confinement.limit_resources(confinement.address_space() + MEMORY_BYTES, 2 * RECYCLE * CPU_LIMIT_S)
     with suppress(OSError, KeyError):  # a container may forbid it, a machine may have no table; the other limits hold
         confinement.give_up_privileges()
         confinement.Filter().install()
