@@ -23,7 +23,6 @@ import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -52,7 +51,8 @@ class Checker:
         self._module = module
         self._lock = threading.Lock()
         self._program: Any = None  # a Popen with pipes
-        _checkers.add(self)
+        atexit.register(self.forget)
+        os.register_at_fork(after_in_child=self._forget_the_parents)
 
     def outcomes(self, batch: Sequence[Any], bound_s: float) -> list[str]:
         """Return the outcome of each check, in order (see `run_forked`). Raises CheckerFailure.
@@ -61,9 +61,8 @@ class Checker:
         """
         cores = 1 if multiprocessing.parent_process() is not None else len(os.sched_getaffinity(0))
         outcomes = ["timeout"] * len(batch)
-        for limit_s in sorted({min(QUICK_S, CPU_LIMIT_S), CPU_LIMIT_S}):
-            again = [index for index, outcome in enumerate(outcomes) if outcome == "timeout"]
-            if again:
+        for limit_s in sorted({QUICK_S, CPU_LIMIT_S}):
+            if again := [index for index, outcome in enumerate(outcomes) if outcome == "timeout"]:
                 children = min(cores, 1 + len(again) // 4)  # a few checks are not worth a second warm child
                 checks = [batch[index] for index in again]
                 for index, (outcome, cpu_s) in zip(again, self._ask(checks, children, limit_s, bound_s), strict=True):
@@ -89,12 +88,11 @@ class Checker:
         raise CheckerFailure("it ended twice")
 
     def _started(self) -> Any:
-        words, pipe = [sys.executable, "-P", "-c", f"import {self._module} as program; program.main()"], subprocess.PIPE
+        words = [sys.executable, "-P", "-c", f"import {self._module} as program; program.main()"]
+        options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         environment = {**os.environ, "PYTHONHASHSEED": "0"}  # sympy's order of terms may depend on it
         try:
-            program: Any = subprocess.Popen(
-                words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment
-            )
+            program: Any = subprocess.Popen(words, env=environment, **options)
         except OSError as failure:
             raise CheckerFailure(f"{sys.executable}: {failure.strerror}") from failure
         if greeting := json.loads(program.stdout.readline() or '"it ended before it was ready"'):
@@ -118,23 +116,9 @@ class Checker:
             program.stdout.close()
             program.returncode = program.wait() if is_ours else 0
 
-
-_checkers: weakref.WeakSet[Checker] = weakref.WeakSet()
-
-
-def _forget_the_parents() -> None:
-    for checker in _checkers:
-        checker._lock = threading.Lock()
-        checker.forget(is_ours=False)
-
-
-os.register_at_fork(after_in_child=_forget_the_parents)
-
-
-@atexit.register
-def _forget_all() -> None:
-    for checker in _checkers:
-        checker.forget()
+    def _forget_the_parents(self) -> None:
+        self._lock = threading.Lock()
+        self.forget(is_ours=False)
 
 
 # The program

@@ -45,17 +45,10 @@ TICK_S = 0.02  # the interval at which a running program's results are read
 MANY = 1 << 14  # after so many bytes in one interval, results are read as they arrive
 LINE_BYTES = 300  # of a line, without a result's text: a time, or a status and a detail
 JUDGED = 200  # characters kept of a result that a judge has seen: 6400 programs may return 4 MB each
-LAST_WORDS = 4000  # characters of a dead worker's last line that are kept
 
 _END_STATUSES = {"syntax", "raised", "missing", "memory", "output"}  # in addition to "ok" and "stopped"
 _RESULT = re.compile(rb"([0-9]{1,18}) ([ -~]+)")
 _FINAL = re.compile(rb"=([a-z]+) ([ -~]*)")
-_TIMEOUTS: dict[int, str] = {signal.SIGPROF: "timeout", signal.SIGXCPU: "timeout"}
-_ENDINGS = {
-    "timeout": ("timeout", "its timers disarmed"),
-    "threads": ("killed", "too many threads"),
-    "closed": ("killed", "closed its output"),
-}
 
 # The files that are sent into the sandbox. They are named with their endings because a string that names a file beside
 # this one makes that file a part of the code hash in keys.
@@ -118,18 +111,12 @@ class Suite:
             (limit, self.total_cpu_s if as_digest else limit + ENCODE_CPU_S, as_digest)
             for limit, as_digest in zip(self.cpu_limits_s, digests, strict=True)
         ]
-        content: dict[str, Any] = {
-            "entry_point": self.entry_point,
-            "inputs": [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs],
-            "tests": tests,
-            "define_cpu_s": max([DEFINE_CPU_S, *self.cpu_limits_s[:1]]),
-            "memory_bytes": self.memory_bytes,
-            "output_bytes": self.output_bytes,
-            "total_cpu_s": self.total_cpu_s,
-        }
+        inputs = [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs]
+        define_cpu_s = max([DEFINE_CPU_S, *self.cpu_limits_s[:1]])
+        content = vars(self) | {"inputs": inputs, "tests": tests, "define_cpu_s": define_cpu_s}
         lines = [limit + encode for limit, encode, _ in tests]
         lines.append(max(lines, default=0.0))  # before the last line, the last test's result is freed
-        lines[0] += content["define_cpu_s"]
+        lines[0] += define_cpu_s
         key = hashlib.sha256(pickle.dumps(content, 4)).hexdigest()
         return key, pickle.dumps((key, content), 4), lines
 
@@ -204,25 +191,21 @@ class Transcript:
         fits |= status == "stopped" and bool(self.results) and self.results[-1].startswith("E")
         self.final = (status, detail) if fits else ("killed", "it wrote what is no result")
 
-    def run(self, reason: str, status: int, process_cpu_s: float) -> Run:
+    def run(self, reason: tuple[str, str] | tuple[()], status: int, process_cpu_s: float) -> Run:
         """Return the run. Raises WorkerLost if the process ended before it was confined, a fault of the sandbox.
 
-        reason   why the process was ended: "stalled", "output", "timeout", "threads", "closed"; "": it ended by itself
+        reason   status and detail if the process was ended from outside, else ()
         status   its wait status
         """
         if self._first != b"+":
             refusal = self._first[1:].decode("utf-8", "replace")
-            raise WorkerLost(f"a program's process could not be set up: {refusal or reason or status}")
-        if self.final is not None:
-            word, detail = self.final
-        elif reason:
-            word, detail = _ENDINGS.get(reason, (reason, ""))
-        elif os.WIFSIGNALED(status):
+            raise WorkerLost(f"a program's process could not be set up: {refusal or ' '.join(reason) or status}")
+        ending = self.final or reason
+        if not ending and os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             name = next((known.name for known in signal.Signals if known == number), str(number))
-            word, detail = _TIMEOUTS.get(number, "killed"), name
-        else:
-            word, detail = "killed", f"exited with {os.WEXITSTATUS(status)}"
+            ending = "timeout" if number in (signal.SIGPROF, signal.SIGXCPU) else "killed", name
+        word, detail = ending or ("killed", f"exited with {os.WEXITSTATUS(status)}")
         return Run(word, self.results, self.cpu_s, detail, process_cpu_s)
 
 
@@ -330,10 +313,12 @@ class Worker:
             os.close(reading)
         self._request(b"k" if reason else b"e")
         cpu_s, status, is_killed = struct.unpack("<di?", self._answer(13))
-        return transcript.run(reason or ("closed" if is_killed else ""), status, cpu_s)
+        return transcript.run(reason or (("killed", "closed its output") if is_killed else ()), status, cpu_s)
 
-    def _watch(self, transcript: Transcript, pipe: int, allowances: Sequence[float], left: int) -> str:
-        """Read what a program writes until it has closed the pipe or ended; return "", or why it must be ended before.
+    def _watch(
+        self, transcript: Transcript, pipe: int, allowances: Sequence[float], left: int
+    ) -> tuple[str, str] | tuple[()]:
+        """Read what a program writes until it has closed the pipe or ended; return the status if it must be ended.
 
         The pipe of one that has ended is open where this process was forked meanwhile.
 
@@ -354,26 +339,26 @@ class Worker:
                     break
                 left -= len(part)
                 if left < 0:
-                    return "output"
+                    return "output", ""
                 transcript.read(part)
             if transcript.final is not None:
-                return "stopped"
+                return "stopped", ""
             if not part or has_ended:
-                return ""
+                return ()
             if before - left > MANY:
                 poll.modify(pipe, select.POLLIN)
             deadline += time.monotonic() - started  # the judge's time does not count for the program
             self._request(b"l")
             cpu_s, threads, has_ended = struct.unpack("<di?", self._answer(13))
             if threads > THREADS:
-                return "threads"
+                return "killed", "too many threads"
             if transcript.lines > lines:
                 lines = transcript.lines
                 cpu_bound = cpu_s + allowances[min(lines, len(allowances)) - 1] + SPARE_CPU_S
             if cpu_s > cpu_bound:
-                return "timeout"
+                return "timeout", "its timers disarmed"
             if time.monotonic() > deadline + WALL_PER_CPU * cpu_s:
-                return "stalled"
+                return "stalled", ""
 
     # The socket
 
@@ -400,8 +385,8 @@ class Worker:
         """Return the error that says why: silence, or the last line that the worker wrote on standard error."""
         if isinstance(problem, TimeoutError):
             return WorkerLost("it did not answer in time")
-        lines = (self._errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
-        return WorkerLost(lines[-1][:LAST_WORDS] if lines else str(problem or "it ended"))
+        lines = (self._errors.read(4000) or b"").decode("utf-8", "replace").strip().splitlines()
+        return WorkerLost(lines[-1] if lines else str(problem or "it ended"))
 
 
 def _forget_all() -> None:
