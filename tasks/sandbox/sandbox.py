@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from harness import HarnessError
 
 from . import tiers
-from .reading import Malformed, text_of
+from .canonical import Malformed, text_of
 from .worker import Run, Suite, Worker, WorkerLost
 
 Item = TypeVar("Item")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.canonical_values import ARRAYS, VALUES
 
 from harness_tasks.sandbox import Malformed, encode, loose, members, number, numbers, same
-from harness_tasks.sandbox.reading import text_of
+from harness_tasks.sandbox.canonical import text_of
 
 
 @given(VALUES, VALUES)
@@ -69,7 +69,7 @@ def test_a_number_is_read_and_nothing_else_is():
 
 def test_an_expected_number_is_not_rounded_to_the_precision_of_the_result():
     numpy = pytest.importorskip("numpy")
-    expected_numbers = [2 * 3.14159 * 10, 62.83, 0.1, 100000, 2**24 + 1, 2**60 + 1, 1e-8, -1e300, 1e5 + 0.5, 0.0]
+    expected_numbers = [2 * 3.14159 * 10, 62.83, 0.1, 100000, 2**24 + 1, 1e-8, -1e300, 1e5 + 0.5, 0.0]
     faults = []
     with numpy.errstate(all="ignore"):
         for dtype in ("float16", "float32", "float64", "complex64", "complex128"):
@@ -77,9 +77,19 @@ def test_an_expected_number_is_not_rounded_to_the_precision_of_the_result():
                 for near in (expected, expected * (1 + 1e-5), expected * (1 + 1e-3), float("inf"), float("nan")):
                     scalar = numpy.dtype(dtype).type(near)
                     pairs = [(expected, scalar), (scalar, expected), ([1, (expected,)], [1, (scalar,)])]
-                    right = bool(scalar.item() == expected)
+                    right = bool(numpy.complex128(scalar) == complex(expected))
                     faults += [pair for pair in pairs if same(*map(encode, pair)) != right]
     assert faults == []
+
+
+def test_a_number_of_numpys_equals_a_large_int_in_double_precision():
+    numpy = pytest.importorskip("numpy")
+    assert same(encode(2**60 + 1), encode(numpy.float64(2**60)))
+    assert same(encode(float(2**60)), encode(numpy.int64(2**60 + 1)))
+    assert not same(encode(2**60 + 1), encode(float(2**60)))
+    assert not same(encode(2**60 + 1), encode(numpy.int64(2**60)))
+    assert not same(encode(10**400), encode(numpy.float64("inf")))
+    assert not same(encode({2**60 + 1}), encode({numpy.float64(2**60)}))
 
 
 def test_members_are_those_that_python_iterates_over():
