@@ -56,7 +56,7 @@ class Local:
 
 
 def _in_processes(function: Callable[[T], R], items: list[T], workers: int) -> Iterator[R]:
-    """Yield the results in order; a bounded number of items is submitted at once, so that memory does not grow."""
+    """Yield the results in order."""
     import multiprocessing  # which a short run does without
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -65,21 +65,13 @@ def _in_processes(function: Callable[[T], R], items: list[T], workers: int) -> I
 
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(workers, context, initializer=end_with_owner) as pool:
-        remaining = iter(items)
-        running = [pool.submit(function, item) for item in itertools.islice(remaining, 4 * workers)]
         try:
-            while running:
-                result = running.pop(0).result()
-                running += [pool.submit(function, item) for item in itertools.islice(remaining, 1)]
-                yield result
+            yield from pool.map(function, items)
         except BrokenProcessPool as failure:
             raise HarnessError(
                 "executor local: a worker process died (out of memory?): run the same command again, finished "
                 "problems are kept; `--executor local:workers=1` uses none"
             ) from failure
-        finally:
-            for future in running:
-                future.cancel()
 
 
 @hookimpl

@@ -40,7 +40,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TRIES = 3  # work that is lost with its worker so often is taken to kill it
-POLL_S = 1.0
+POLL_S, PATIENCE_S = 1.0, 300.0  # the latter for a node if no remaining one can do the work
 ANSWERS_S = 10.0
 OBJECTS_BYTES = 100 * 2**20  # results are None: what is made goes through the store's folder
 PASSED_ON = ("OMP_", "GOMP_", "KMP_", "MKL_", "HARNESS_")  # variables of threads and of permissions (--unsafe-exec)
@@ -55,10 +55,8 @@ class Ray:
                       machine, stopped at the end. Default: RAY_ADDRESS, else "local"
     workers           maximum number of workers that grade or rank at once, and the cores of a new cluster; 0: all
     engines           maximum number of models at once; 0: as many as GPUs or, without GPUs, one a node
-    cpus_per_engine   cores and threads of each engine; 0: OMP_NUM_THREADS if it is set, else 1
-    gpus_per_engine   GPUs of each engine; none: 1 if the cluster has any GPU, else 0
+    gpus_per_engine   GPUs of each engine, which gets OMP_NUM_THREADS cores; none: 1 if the cluster has any GPU, else 0
     gpus_per_task     GPUs, or a part of one, for each worker that grades or ranks
-    patience_s        seconds to wait for a node if no remaining one can do the work
     """
 
     libraries: ClassVar[Sequence[str]] = ("ray",)
@@ -66,14 +64,12 @@ class Ray:
     address: str = ""
     workers: int = 0
     engines: int = 0
-    cpus_per_engine: int = 0
     gpus_per_engine: float | None = None
     gpus_per_task: float = 0
-    patience_s: float = 300
     _terms: dict[tuple[Path | None, tuple[Path, ...]], Terms] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("workers", "engines", "cpus_per_engine", "gpus_per_engine", "gpus_per_task", "patience_s"):
+        for name in ("workers", "engines", "gpus_per_engine", "gpus_per_task"):
             if (getattr(self, name) or 0) < 0:
                 raise HarnessError(f"ray: {name} must not be negative, got {getattr(self, name):g}")
 
@@ -81,7 +77,7 @@ class Ray:
         """Call function(item) for each item in workers, and yield the results in the items' order.
 
         What the function raises is raised at once, and not tried again. HarnessError if the work of a lost worker is
-        lost three times, or if no node can do it for `patience_s` seconds.
+        lost three times, or if no node can do it for PATIENCE_S seconds.
 
         uses_model   a worker is given the cores and GPUs of an engine, and ends with the call, with what it has loaded
         """
@@ -92,12 +88,8 @@ class Ray:
         _require_room(nodes, place, uses_model)
         terms = ray.put(self._terms_of(getattr(function, "folder", None), getattr(function, "plugin_files", ())))
         shared = ray.put(function)
-        options = {
-            "num_cpus": place.cpus,
-            "num_gpus": place.gpus,
-            "runtime_env": {"env_vars": dict(environment_of(place.cpus, place.gpus))},
-            "scheduling_strategy": "SPREAD",
-        }
+        options = {"num_cpus": place.cpus, "num_gpus": place.gpus, "scheduling_strategy": "SPREAD"}
+        options["runtime_env"] = {"env_vars": environment_of(place.cpus, place.gpus)}
         free: list[Any] = []  # Ray's handles of workers; of tasks it is the same one, as often as they may run
         rooms = place.rooms(nodes)
         if uses_model:
@@ -122,9 +114,9 @@ class Ray:
                 ready, _ = ray.wait(list(running), timeout=POLL_S)
                 if ready or any(place.rooms(ray.nodes())):
                     possible_at = time.monotonic()
-                elif time.monotonic() - possible_at > self.patience_s:
+                elif time.monotonic() - possible_at > PATIENCE_S:
                     raise HarnessError(
-                        f"executor ray: for {self.patience_s:g} s no node has had {place}: what is finished is kept; "
+                        f"executor ray: for {PATIENCE_S:g} s no node has had {place}: what is finished is kept; "
                         "add nodes and run the same command again"
                     )
                 for done in ready:
@@ -157,12 +149,11 @@ class Ray:
             gpus = float(any(node["Alive"] and node["Resources"].get("GPU") for node in nodes))
         threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # results may depend on it in the last bits
         set_here = int(threads) if threads.isdigit() and int(threads) else 1
-        return Place(self.cpus_per_engine or set_here, gpus)
+        return Place(set_here, gpus)
 
     def _terms_of(self, folder: Path | None, plugin_files: Sequence[Path]) -> Terms:
         """The terms for work in this folder, with a token that every node must see, removed as this process ends."""
-        key = folder, tuple(plugin_files)
-        if key not in self._terms:
+        if (key := (folder, tuple(plugin_files))) not in self._terms:
             run, files = uuid.uuid4().hex, list(plugin_files)
             if folder is not None:
                 files.append(temporary_name(folder / f"{run}.shared", os.getpid()))
@@ -229,12 +220,12 @@ def _join(ray: Any, address: str) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError, OSError) as failure:
-        lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+        lines = [line.strip() for line in str(failure).splitlines() if line.strip()] or [type(failure).__name__]
         if "ersion mismatch" in str(failure):
             raise HarnessError(f"executor ray: {address}: {' '.join(lines)}: install the same") from failure
         raise HarnessError(
-            f"executor ray: cannot join the cluster at {address} ({lines[0] if lines else type(failure).__name__}): "
-            "this machine must be one of its nodes (`ray start --address=...`), and RAY_AUTH_MODE what the head has"
+            f"executor ray: cannot join the cluster at {address} ({lines[0]}): this machine must be one of its nodes "
+            "(`ray start --address=...`), and RAY_AUTH_MODE what the head has"
         ) from failure
 
 
@@ -252,8 +243,7 @@ def _require_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), ANSWERS_S).close()
     except (OSError, OverflowError) as failure:
         raise HarnessError(
-            f"executor ray: nothing answers at {address} ({failure}): is the head running (`ray start --head`), and is "
-            "this its address?"
+            f"executor ray: nothing answers at {address} ({failure}): is the head running (`ray start --head`)?"
         ) from failure
 
 
@@ -274,25 +264,22 @@ class Place:
         ]
 
     def __str__(self) -> str:
-        parts = [f"{count:g} {name}{'s' * (count != 1)}" for name, count in (("CPU", self.cpus), ("GPU", self.gpus))]
-        return " and ".join(parts if self.gpus else parts[:1])
+        return f"{self.cpus:g} CPUs" + (f" and {self.gpus:g} GPUs" if self.gpus else "")
 
 
 def _require_room(nodes: Sequence[Mapping[str, Any]], place: Place, uses_model: bool) -> None:
     if any(place.rooms(nodes)):
         return
-    user = f"each task that grades or ranks (gpus_per_task={place.gpus:g})"
-    if uses_model:
-        user = f"each engine (cpus_per_engine={place.cpus:g}, gpus_per_engine={place.gpus:g})"
     there = [node["Resources"] for node in nodes if node["Alive"]]
-    most = " and ".join(f"{max(int(node.get(name, 0)) for node in there)} {name}s" for name in ("CPU", "GPU"))
+    most = Place(*(max(int(node.get(name, 0)) for node in there) for name in ("CPU", "GPU")))
+    user = "engine (OMP_NUM_THREADS, gpus_per_engine)" if uses_model else "task that grades or ranks (gpus_per_task)"
     raise HarnessError(
-        f"executor ray: none of the {len(there)} nodes has {place} for {user}; no node has more than {most}: ask for "
-        "less, or add such a node"
+        f"executor ray: none of the {len(there)} nodes has {place} for each {user}; no node has more than {most}: ask "
+        "for less, or add such a node"
     )
 
 
-def environment_of(threads: float, gpus: float) -> Mapping[str, str]:
+def environment_of(threads: float, gpus: float) -> dict[str, str]:
     """Return a worker's environment variables: those of this process that are passed on, and OMP_NUM_THREADS = threads.
 
     Passed on are those whose names begin as in `PASSED_ON`. With gpus 0 the worker sees no GPU (Ray would show all).
@@ -309,26 +296,21 @@ def environment_of(threads: float, gpus: float) -> Mapping[str, str]:
 class Terms:
     """What each process that works for a run must have in common with the one that started it.
 
-    run      the run's id
-    folder   the working folder, where relative paths mean what they mean at the start
-    files    path -> hash of each plugin file, and of a token in the store
+    run       the run's id
+    folder    the working folder, where relative paths mean what they mean at the start
+    versions  of Python, and of the distributions that have plugins
+    files     path -> hash of each plugin file, and of a token in the store
     """
 
     run: str
     folder: str
-    python: str
     versions: Mapping[str, str]
     files: Mapping[str, str]
 
     def difference(self) -> str:
         """Return how this process differs, in a few words; "" if it does not."""
-        if self.python != _python():
-            return f"Python {_python()} there, {self.python} here: install the same"
         for name, expected in self.versions.items():
-            installed = "not installed"
-            with contextlib.suppress(PackageNotFoundError):
-                installed = version(name)
-            if installed != expected:
+            if (installed := _version(name)) != expected:
                 return f"{name} {installed} there, {expected} here: install the same"
         for name, hashed in self.files.items():
             if _hashed(name) != hashed:
@@ -341,16 +323,11 @@ class Terms:
 
 def make_terms(run: str, files: Sequence[Path]) -> Terms:
     """Return the terms that this process fulfils."""
-    installed = {
+    plugins = {
         dist.metadata["Name"] for dist in distributions() if any(point.group == GROUP for point in dist.entry_points)
     }
-    return Terms(
-        run,
-        os.getcwd(),
-        _python(),
-        {name: version(name) for name in sorted(installed)},
-        {os.path.abspath(path): _hashed(path) for path in files},
-    )
+    versions = {name: _version(name) for name in ("Python", *sorted(plugins))}
+    return Terms(run, os.getcwd(), versions, {os.path.abspath(path): _hashed(path) for path in files})
 
 
 _differences: dict[str, str] = {}  # of this process, by run
@@ -387,8 +364,13 @@ class Worker:
     do = staticmethod(do)
 
 
-def _python() -> str:
-    return ".".join(map(str, sys.version_info[:2]))
+def _version(name: str) -> str:
+    if name == "Python":
+        return ".".join(map(str, sys.version_info[:2]))
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _hashed(path: Path | str) -> str:

@@ -10,7 +10,7 @@ compares them.
         run, = sandbox.run_all(suite, ["def square(x): return x * x"])
         run.status, run.results      # "ok", ["i9", "i10"]
 
-canonical.py, reading.py   values as text; this text read again, on the trusted side
+canonical.py               values as text; this text read again, on the trusted side
 sandbox.py                 Sandbox: distributes programs over workers
 worker.py                  Suite and Run; one worker and what a program writes, seen from the trusted side
 tiers.py                   how workers are confined on this machine, the programs that test it, and which Python runs
@@ -19,8 +19,7 @@ confinement.py             the limits that the kernel enforces on that process
 forked.py                  checks of ours that may hang or crash, in a program of their own (math-verify)
 """
 
-from .canonical import digest, encode
-from .reading import Malformed, loose, members, number, numbers, same
+from .canonical import Malformed, digest, encode, loose, members, number, numbers, same
 from .sandbox import Sandbox, shared_sandbox
 from .tiers import find_tier
 from .worker import Run, Suite

@@ -32,8 +32,7 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 Condition = tuple[str, int, Sequence[int]]  # test, argument, constants
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-X32 = 0x40000000  # x86_64's other calling convention: numbers from here on
-UNIFIED = 424  # from here on a call has the same number on every architecture: calls of Linux 5.1 and later
+UNIFIED = 424  # from here on: calls of Linux 5.1 and later, and x86_64's other calling convention (x32)
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x00050000 | 1, 0x00050000 | 38
@@ -90,10 +89,12 @@ def seccomp_filter(machine: str, timer_address: int) -> list[Instruction]:
     architecture, column = ARCHITECTURES[machine], list(ARCHITECTURES).index(machine)
     numbers = {name: number for name, both in NUMBERS.items() if (number := both[column]) is not None}
     conditions = {**CONDITIONS, "setitimer": ("pointer", 1, (timer_address,))}
-    program = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, KILL)]
-    program.append((_LOAD, 0, 0, _NUMBER))
-    if machine == "x86_64":
-        program += [(_AT_LEAST, 0, 1, X32), (_RETURN, 0, 0, EPERM)]
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
     for name, number in numbers.items():
         action = list(_conditional(conditions[name])) if name in conditions else [(_RETURN, 0, 0, ALLOW)]
         program += [(_EQUAL, 0, len(action), number), *action]
@@ -122,7 +123,6 @@ _SET_DUMPABLE, _SET_DEATH_SIGNAL, _SET_SECCOMP, _DROP_BOUNDING, _NO_NEW_PRIVILEG
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock's, the same on every architecture
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
-_REAL, _PROFILE = 0, 2  # setitimer's clocks: wall time; CPU time of all threads, user and system
 
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 4]  # a number, or bytes to point to
@@ -133,15 +133,9 @@ _libc.setitimer.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 _timer = (ctypes.c_long * 4)()  # struct itimerval: interval s, µs; value s, µs
 
 
-def _control(what: str, option: int, *arguments: int | bytes) -> None:
-    _checked(what, _libc.prctl(option, *arguments, *[0] * (4 - len(arguments))))
-
-
-def _system_call(what: str, number: int, *arguments: int | bytes) -> int:
-    return _checked(what, _libc.syscall(number, *arguments, *[0] * (4 - len(arguments))))
-
-
-def _checked(what: str, result: int) -> int:
+def _checked(what: str, call: Any, *arguments: int | bytes) -> int:
+    """Call prctl or syscall, both with five arguments. Raises OSError."""
+    result: int = call(*arguments, *[0] * (5 - len(arguments)))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -152,29 +146,23 @@ def _checked(what: str, result: int) -> int:
 
 
 def give_up_privileges() -> None:
-    """Drop all capabilities for good, forbid new privileges by exec, and forbid other processes to trace this one."""
-    _control("no_new_privs", _NO_NEW_PRIVILEGES, 1)
-    _control("dumpable", _SET_DUMPABLE, 0)
+    """Drop all capabilities for good, forbid new privileges by exec, and forbid other processes to trace this one.
+
+    Signals are unblocked, and those by which limits work get their default action. If memory runs out, this process and
+    its children are the first that the kernel kills, before the harness.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in {*LIMIT_SIGNALS} - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+    _checked("no_new_privs", _libc.prctl, _NO_NEW_PRIVILEGES, 1)
+    _checked("dumpable", _libc.prctl, _SET_DUMPABLE, 0)
     for capability in range(64):
         if _libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0) < 0:
             break
-    number = _CAPSET.get(os.uname().machine)
-    if number is not None:
-        _system_call("capset", number, struct.pack("Ii", 0x20080522, 0), bytes(24))  # version 3, this process; none
-
-
-def default_signals() -> None:
-    """Unblock all signals and reset the limits' signals to their default action, since limits work by signals."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for number in LIMIT_SIGNALS:
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(number, signal.SIG_DFL)
-
-
-def prefer_for_oom() -> None:
-    """Make this process the first that the kernel kills if memory runs out, before the harness."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")
+    if capset := _CAPSET.get(os.uname().machine):  # version 3, this process; none
+        _checked("capset", _libc.syscall, capset, struct.pack("Ii", 0x20080522, 0), bytes(24))
 
 
 class Filter:
@@ -188,7 +176,7 @@ class Filter:
 
     def install(self) -> None:
         """Filter this process's system calls from now on."""
-        _control("seccomp", _SET_SECCOMP, 2, self._program)
+        _checked("seccomp", _libc.prctl, _SET_SECCOMP, 2, self._program)
 
 
 def landlock(readable: Iterable[str], listable: Iterable[str]) -> None:
@@ -203,7 +191,9 @@ def landlock(readable: Iterable[str], listable: Iterable[str]) -> None:
     for since, right in ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15)):
         files |= right if version >= since else 0
     size = 24 if version >= 6 else 16 if version >= 4 else 8  # of: files, network, what is scoped
-    descriptor = _system_call("Landlock ruleset", _CREATE_RULESET, struct.pack("QQQ", files, 3, 3)[:size], size)
+    descriptor = _checked(
+        "Landlock ruleset", _libc.syscall, _CREATE_RULESET, struct.pack("QQQ", files, 3, 3)[:size], size
+    )
     rules = [*((path, _READ_FILE | _READ_DIR) for path in readable), *((path, _READ_DIR) for path in listable)]
     for path, access in [*rules, ("/dev/null", _READ_FILE | _WRITE_FILE)]:
         try:
@@ -212,9 +202,11 @@ def landlock(readable: Iterable[str], listable: Iterable[str]) -> None:
             continue
         if not os.path.isdir(path):
             access &= ~_READ_DIR
-        _system_call(f"Landlock rule for {path}", _ADD_RULE, descriptor, 1, struct.pack("=Qi", access, opened))
+        _checked(
+            f"Landlock rule for {path}", _libc.syscall, _ADD_RULE, descriptor, 1, struct.pack("=Qi", access, opened)
+        )
         os.close(opened)
-    _system_call("Landlock", _RESTRICT_SELF, descriptor)
+    _checked("Landlock", _libc.syscall, _RESTRICT_SELF, descriptor)
     os.close(descriptor)
 
 
@@ -222,37 +214,33 @@ def landlock(readable: Iterable[str], listable: Iterable[str]) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent, which has one thread, ends.
-
-    parent   the parent's process id; if the parent has ended already, this process exits
-    """
-    _control("death signal", _SET_DEATH_SIGNAL, 9)
+    """Have the kernel kill this process when its parent, which has one thread, ends; exit if it has ended already."""
+    _checked("death signal", _libc.prctl, _SET_DEATH_SIGNAL, 9)
     if os.getppid() != parent:
         _exit(1)
 
 
+def address_space() -> int:
+    """Return the bytes of this process's address space."""
+    with open("/proc/self/statm") as pages:
+        return int(pages.read().split()[0]) * resource.getpagesize()
+
+
 def limit_resources(memory_bytes: int, cpu_s: float) -> None:
     """Limit address space and CPU time; no file may grow, no core is dumped, at most 32 files may be open."""
-    bounds = {
-        resource.RLIMIT_AS: memory_bytes,
-        resource.RLIMIT_CPU: int(cpu_s) + 1,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: 32,
-    }
-    for kind, bound in bounds.items():
+    bounds = {resource.RLIMIT_AS: memory_bytes, resource.RLIMIT_CPU: int(cpu_s) + 1, resource.RLIMIT_NOFILE: 32}
+    for kind, bound in (bounds | {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}).items():
         old_hard = resource.getrlimit(kind)[1]
         soft = bound if old_hard == resource.RLIM_INFINITY else min(bound, old_hard)
         hard = soft + 1 if kind == resource.RLIMIT_CPU and soft != old_hard else soft  # SIGKILL comes after SIGXCPU
         resource.setrlimit(kind, (soft, hard))
 
 
-def arm(cpu_s: float, wall_s: float) -> None:
-    """Have the kernel kill this process after `cpu_s` seconds of CPU time or `wall_s` seconds of wall time from now.
+def arm(cpu_s: float) -> None:
+    """Have the kernel kill this process after so many seconds of CPU time, of all its threads, from now; 0: never.
 
-    0 switches a limit off. The signals are SIGPROF and SIGALRM, whose default action is to kill; where the seccomp
-    filter is installed, a program cannot change that, so no `except` can catch them.
+    The signal is SIGPROF, whose default action is to kill; where the seccomp filter is installed, a program cannot
+    change that, so no `except` can catch it.
     """
-    for clock, seconds in ((_PROFILE, cpu_s), (_REAL, wall_s)):
-        _timer[2], _timer[3] = int(seconds), int(seconds % 1 * 1e6)
-        _libc.setitimer(clock, _timer, None)
+    _timer[2], _timer[3] = int(cpu_s), int(cpu_s % 1 * 1e6)
+    _libc.setitimer(signal.ITIMER_PROF, _timer, None)

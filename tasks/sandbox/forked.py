@@ -17,14 +17,12 @@ import gc
 import json
 import multiprocessing
 import os
-import resource
 import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -52,8 +50,9 @@ class Checker:
     def __init__(self, module: str) -> None:
         self._module = module
         self._lock = threading.Lock()
-        self._program: subprocess.Popen[str] | None = None
-        _checkers.add(self)
+        self._program: Any = None  # a Popen with pipes
+        atexit.register(self.forget)
+        os.register_at_fork(after_in_child=self._forget_the_parents)
 
     def outcomes(self, batch: Sequence[Any], bound_s: float) -> list[str]:
         """Return the outcome of each check, in order (see `run_forked`). Raises CheckerFailure.
@@ -62,9 +61,8 @@ class Checker:
         """
         cores = 1 if multiprocessing.parent_process() is not None else len(os.sched_getaffinity(0))
         outcomes = ["timeout"] * len(batch)
-        for limit_s in sorted({min(QUICK_S, CPU_LIMIT_S), CPU_LIMIT_S}):
-            again = [index for index, outcome in enumerate(outcomes) if outcome == "timeout"]
-            if again:
+        for limit_s in sorted({QUICK_S, CPU_LIMIT_S}):
+            if again := [index for index, outcome in enumerate(outcomes) if outcome == "timeout"]:
                 children = min(cores, 1 + len(again) // 4)  # a few checks are not worth a second warm child
                 checks = [batch[index] for index in again]
                 for index, (outcome, cpu_s) in zip(again, self._ask(checks, children, limit_s, bound_s), strict=True):
@@ -76,8 +74,6 @@ class Checker:
         with self._lock:
             for _ in range(TRIES):
                 program = self._program = self._program or self._started()
-                assert program.stdin is not None
-                assert program.stdout is not None
                 try:
                     program.stdin.write(json.dumps(request) + "\n")
                     program.stdin.flush()
@@ -91,18 +87,15 @@ class Checker:
                 self.forget()
         raise CheckerFailure("it ended twice")
 
-    def _started(self) -> subprocess.Popen[str]:
-        words, pipe = [sys.executable, "-P", "-c", f"import {self._module} as program; program.main()"], subprocess.PIPE
+    def _started(self) -> Any:
+        words = [sys.executable, "-P", "-c", f"import {self._module} as program; program.main()"]
+        options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         environment = {**os.environ, "PYTHONHASHSEED": "0"}  # sympy's order of terms may depend on it
         try:
-            program = subprocess.Popen(
-                words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment
-            )
+            program: Any = subprocess.Popen(words, env=environment, **options)
         except OSError as failure:
             raise CheckerFailure(f"{sys.executable}: {failure.strerror}") from failure
-        assert program.stdout
-        greeting = json.loads(program.stdout.readline() or '"it ended before it was ready"')
-        if greeting:
+        if greeting := json.loads(program.stdout.readline() or '"it ended before it was ready"'):
             self._program = program
             self.forget()
             raise CheckerFailure(f"{sys.executable}: {greeting}")
@@ -116,8 +109,6 @@ class Checker:
         """End the program; of a parent process's only close the pipes, so that it ends with that."""
         program, self._program = self._program, None
         if program is not None:
-            assert program.stdin is not None
-            assert program.stdout is not None
             if is_ours:
                 program.kill()
             with suppress(OSError):  # a request that it never read
@@ -125,23 +116,9 @@ class Checker:
             program.stdout.close()
             program.returncode = program.wait() if is_ours else 0
 
-
-_checkers: weakref.WeakSet[Checker] = weakref.WeakSet()
-
-
-def _forget_the_parents() -> None:
-    for checker in _checkers:
-        checker._lock = threading.Lock()
-        checker.forget(is_ours=False)
-
-
-os.register_at_fork(after_in_child=_forget_the_parents)
-
-
-@atexit.register
-def _forget_all() -> None:
-    for checker in _checkers:
-        checker.forget()
+    def _forget_the_parents(self) -> None:
+        self._lock = threading.Lock()
+        self.forget(is_ours=False)
 
 
 # The program
@@ -256,14 +233,9 @@ class _Child:
 
 def _confine() -> Callable[[float], Any]:
     """Put this process under its limits; return the function that sets its CPU limit in seconds (0 removes it)."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    with suppress(OSError), open("/proc/self/statm") as file:
-        most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY_BYTES
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    confinement.limit_resources(confinement.address_space() + MEMORY_BYTES, 2 * RECYCLE * CPU_LIMIT_S)
     with suppress(OSError, KeyError):  # a container may forbid it, a machine may have no table; the other limits hold
         confinement.give_up_privileges()
         confinement.Filter().install()
-        return lambda cpu_s: confinement.arm(cpu_s, 0.0)  # the filter allows the address of this timer only
+        return confinement.arm  # the filter allows the address of this timer only
     return lambda cpu_s: signal.setitimer(signal.ITIMER_PROF, cpu_s)

@@ -19,7 +19,6 @@ This file is sent into the sandbox as source, with the modules that it imports: 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import gc
 import importlib
@@ -36,25 +35,27 @@ import warnings
 from _socket import CMSG_SPACE, MSG_WAITALL, socket
 from os import _exit, write  # by name: a program may patch `os.write`
 from select import POLLOUT, poll
-from time import process_time_ns, thread_time_ns
+from time import thread_time_ns
 from typing import Any, NoReturn
 
 from . import canonical, confinement
 
 PRELOAD = (
-    "bisect", "cmath", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator", "re",
-    "string", "typing",
+    "ast", "bisect", "cmath", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator",
+    "re", "string", "typing",
 )  # fmt: skip
 
 RESULT_PIPE = 3
 ENDS_S = 0.1  # a process that has closed its pipe has so long to end
 
-# Wall time of one test: TEST_WALL_PER_CPU for each second of its CPU limit, and at least LEAST_TEST_WALL_S.
-TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = 20.0, 5.0
-
 
 class Server:
     """Obeys one request after the other. A request is a letter, the length of its body, and the body.
+
+    s   learn or forget a suite: the pickled key, and the suite or None
+    r   run a program: the key of a suite and the arguments of `run_tests`, pickled; the result pipe comes with it
+    l   look at its process: CPU seconds, number of threads, whether it has ended
+    e   end it, after ENDS_S in which it may end by itself; k: at once. CPU seconds, wait status, whether it was killed
 
     settings   tier, numpy (its parent folder or None), and Landlock's paths: readable, listable
     """
@@ -63,8 +64,7 @@ class Server:
         self.pid, self.program = os.getpid(), 0
         self.null = os.open("/dev/null", os.O_RDWR)
         self.socket = socket(-1, -1, -1, 0)
-        with open("/proc/self/statm") as pages:
-            self.base = int(pages.read().split()[0]) * os.sysconf("SC_PAGESIZE")
+        self.base = confinement.address_space()
         self.suites: dict[str, dict[str, Any]] = {}
         self.filter: confinement.Filter | None = None
         try:
@@ -72,8 +72,6 @@ class Server:
         except KeyError:
             if settings["tier"] != "none":
                 raise OSError(f"there is no table of system calls for {os.uname().machine}") from None
-        confinement.default_signals()
-        confinement.prefer_for_oom()
         confinement.give_up_privileges()
         if settings["tier"] == "landlock":
             confinement.landlock(settings["readable"], settings["listable"])
@@ -89,20 +87,19 @@ class Server:
             if length and self.socket.recv_into(body, length, MSG_WAITALL) < length:
                 _exit(0)
             if kind == b"s":
-                self.learn(body)
+                self.learn(*pickle.loads(body))
             elif kind == b"r":
-                self.fork(body, struct.unpack("i", sent[0][2])[0])
-            elif kind == b"l":
-                self.socket.sendall(struct.pack("<di?", *self.look()))
+                pipe = struct.unpack("i", sent[0][2])[0]
+                self.program = os.fork()
+                if not self.program:
+                    self.run(body, pipe)
+                os.close(pipe)
+                body[:] = bytes(length)  # the source is wiped
             else:
-                self.socket.sendall(struct.pack("<di?", *self.end(is_patient=kind == b"e")))
+                self.socket.sendall(struct.pack("<di?", *(self.look() if kind == b"l" else self.end(kind == b"e"))))
 
-    def learn(self, body: bytearray) -> None:
-        """Store a suite, or forget one. Each input was pickled separately, so that no two tests share a list.
-
-        body   the pickled key, and the suite; None: forget it
-        """
-        key, suite = pickle.loads(body)
+    def learn(self, key: str, suite: dict[str, Any] | None) -> None:
+        """Store a suite, or forget it. Each input was pickled separately, so that no two tests share a list."""
         if suite is None:
             del self.suites[key]
             return
@@ -111,65 +108,34 @@ class Server:
         gc.collect()
         gc.freeze()
 
-    def fork(self, body: bytearray, pipe: int) -> None:
-        """Start a process for one program, or for programs that are to be parsed.
-
-        body   pickled: the key of a suite, or limits; then the arguments of `run_tests` or `normalise`. It is wiped
-        """
-        self.program = os.fork()
-        if self.program:
-            os.close(pipe)
-            body[:] = bytes(len(body))
-            return
+    def run(self, body: bytearray, pipe: int) -> NoReturn:
+        """Confine this process, a new one, with only the result pipe open, then run the program."""
         try:
-            self.enter(body, pipe)
+            for descriptor in range(3):
+                os.dup2(self.null, descriptor)
+            os.dup2(pipe, RESULT_PIPE)
+            os.closerange(RESULT_PIPE + 1, 256)
+            os.set_blocking(RESULT_PIPE, False)
+            try:
+                key, *arguments = pickle.loads(body)
+                suite = self.suites[key]
+                random.seed(0)  # so that a program always gets the same verdict
+                if "numpy" in sys.modules:
+                    sys.modules["numpy"].random.seed(0)
+                confinement.die_with_parent(self.pid)
+                confinement.limit_resources(self.base + suite["memory_bytes"], suite["total_cpu_s"])
+                if self.filter is not None:
+                    self.filter.install()
+            except Exception as problem:
+                os.write(RESULT_PIPE, f"-{problem}\n".encode())
+                raise
+            os.write(RESULT_PIPE, b"+\n")
+            run_tests(suite, *arguments)
         finally:  # also if the program has damaged what runs it
             _exit(1)
 
-    def enter(self, body: bytearray, pipe: int) -> NoReturn:
-        """Confine this process, with only the result pipe open, then run what it is for."""
-        for descriptor in range(3):
-            os.dup2(self.null, descriptor)
-        os.dup2(pipe, RESULT_PIPE)
-        os.closerange(RESULT_PIPE + 1, 256)
-        os.set_blocking(RESULT_PIPE, False)
-        try:
-            chosen, *arguments = pickle.loads(body)
-            limits = self.suites[chosen] if isinstance(chosen, str) else chosen
-            random.seed(0)  # so that a program always gets the same verdict
-            if "numpy" in sys.modules:
-                sys.modules["numpy"].random.seed(0)
-            confinement.die_with_parent(self.pid)
-            confinement.limit_resources(self.base + limits["memory_bytes"], limits["total_cpu_s"])
-            if self.filter is not None:
-                self.filter.install()
-        except Exception as problem:
-            os.write(RESULT_PIPE, f"-{problem}\n".encode())
-            raise
-        os.write(RESULT_PIPE, b"+\n")
-        if isinstance(chosen, str):
-            run_tests(limits, *arguments)
-        normalise(limits, *arguments)
-
-    def end(self, is_patient: bool) -> tuple[float, int, bool]:
-        """End the program's process; return its CPU seconds, its wait status, and whether it had to be killed.
-
-        is_patient   whether to wait for ENDS_S until it ends by itself
-        """
-        end, is_alive = time.monotonic() + ENDS_S, not self.has_ended()
-        while is_patient and is_alive and time.monotonic() < end:
-            time.sleep(0.0001)
-            is_alive = not self.has_ended()
-        if is_alive:
-            os.kill(self.program, signal.SIGKILL)
-        _, status, usage = os.wait4(self.program, 0)
-        return usage.ru_utime + usage.ru_stime, status, is_alive
-
-    def has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self.program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
     def look(self) -> tuple[float, int, bool]:
-        """Return the CPU seconds and the threads of the program's process, and whether it has ended.
+        """Look at the program's process.
 
         The number of its clock is that of clock_getcpuclockid(3). Threads are links to a folder, since RLIMIT_NPROC
         does not limit root.
@@ -178,11 +144,23 @@ class Server:
         with contextlib.suppress(OSError):
             cpu_s = time.clock_gettime((~self.program << 3) | 2)
             threads = os.stat(f"/proc/{self.program}/task").st_nlink - 2
-        return cpu_s, threads, self.has_ended()
+        has_ended = os.waitid(os.P_PID, self.program, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return cpu_s, threads, has_ended
+
+    def end(self, is_patient: bool) -> tuple[float, int, bool]:
+        """End the program's process."""
+        end = time.monotonic() + ENDS_S
+        while is_alive := not self.look()[2]:
+            if not is_patient or time.monotonic() > end:
+                os.kill(self.program, signal.SIGKILL)
+                break
+            time.sleep(0.0001)
+        _, status, usage = os.wait4(self.program, 0)
+        return usage.ru_utime + usage.ru_stime, status, is_alive
 
 
 def main(settings: dict[str, Any]) -> NoReturn:
-    """Load the modules that programs use, confine this process, greet, then obey; see `Server`."""
+    """Load the modules that programs use, confine this process, greet, then obey."""
     warnings.simplefilter("ignore")
     for name in PRELOAD:
         importlib.import_module(name)
@@ -201,8 +179,6 @@ def main(settings: dict[str, Any]) -> NoReturn:
 
 _PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,60}")
 
-_left = 0  # characters of results that may still be written
-
 
 class _NoInput:
     """Standard input that raises an error when it is read."""
@@ -217,21 +193,24 @@ def run_tests(suite: dict[str, Any], stop_at_raise: bool, lent: list[str], progr
     stop_at_raise   whether to exit after the first test that raises
     lent            sources that are run before the program; they can fail, and only the names that they define count
     """
-    global _left
-    _left = suite["output_bytes"]
-    _arm(suite["define_cpu_s"])
+    left = suite["output_bytes"]  # characters of results that may still be written
+    confinement.arm(suite["define_cpu_s"])
     function = _defined(program, lent, suite["entry_point"])
     for arguments, (cpu_s, encode_cpu_s, as_digest) in zip(suite["inputs"], suite["tests"], strict=True):
-        _arm(cpu_s)
-        started = _cpu_ns()
+        confinement.arm(cpu_s)
+        started = thread_time_ns()  # while a limit is armed, Linux updates that of all threads only every 4 ms
         try:
             value, raised = function(*arguments), ""
         except MemoryError:
             _end("memory")
         except BaseException as problem:
             value, raised = None, _name(problem)
-        cpu_ns = max(end - start for end, start in zip(_cpu_ns(), started, strict=True))
-        _result(cpu_ns, f"E{raised}" if raised else _text(value, encode_cpu_s, as_digest))
+        cpu_ns = thread_time_ns() - started
+        text = f"E{raised}" if raised else _text(value, encode_cpu_s, as_digest, left)
+        left -= len(text)
+        if left < 0:
+            _end("output")
+        _write(f"{cpu_ns} {text}\n".encode("ascii"))
         if raised and stop_at_raise:
             _end("stopped", "a test raised")
         value = None  # freed before the next test begins
@@ -262,13 +241,13 @@ def _defined(program: str, lent: list[str], entry_point: str) -> Any:
     return module.__dict__[entry_point]
 
 
-def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
+def _text(value: Any, cpu_s: float, as_digest: bool, left: int) -> str:
     """Return the result's canonical text, or its digest."""
     if not as_digest and (value is None or value is True or value is False):
         return canonical.encode(value)
-    _arm(cpu_s)
+    confinement.arm(cpu_s)
     try:
-        return canonical.digest(value) if as_digest else canonical.encode(value, _left)
+        return canonical.digest(value) if as_digest else canonical.encode(value, left)
     except MemoryError:
         _end("memory", "while its result was written down")
     except canonical.TooLong:
@@ -277,61 +256,8 @@ def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
         return "X"
 
 
-def normalise(limits: dict[str, Any], programs: list[str]) -> NoReturn:
-    """Write a line for each program, its normal form as a string or N, to the pipe, and exit."""
-    global _left
-    _left = sys.maxsize
-    for program in programs:
-        _arm(limits["parse_cpu_s"])
-        form = normal_form(program)
-        _result(0, "N" if form is None else canonical.string(form))
-    _end("ok")
-
-
-def normal_form(source: str) -> str | None:
-    """Return the source of the program's syntax tree; None if it does not parse.
-
-    Docstrings are left out if the program cannot read them. A program that parses but cannot be written from its tree
-    (it has an int of over 4,300 digits, for example) stays as it is.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    if "__doc__" not in source and "inspect" not in source:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
-                first = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
-    try:
-        return ast.unparse(tree)
-    except (ValueError, RecursionError):
-        return source
-
-
-def _arm(cpu_s: float) -> None:
-    confinement.arm(cpu_s, max(TEST_WALL_PER_CPU * cpu_s, LEAST_TEST_WALL_S))
-
-
-def _cpu_ns() -> tuple[int, int]:
-    """Return the CPU time of this thread and of all threads.
-
-    While a limit is armed, Linux updates the time of all threads only at every tick (4 ms).
-    """
-    return thread_time_ns(), process_time_ns()
-
-
-def _result(cpu_ns: int, text: str) -> None:
-    global _left
-    _left -= len(text)
-    if _left < 0:
-        _end("output")
-    _write(f"{cpu_ns} {text}\n".encode("ascii"))
-
-
 def _end(status: str, detail: str = "") -> NoReturn:
-    confinement.arm(0, 0)
+    confinement.arm(0)
     _write(f"={status} {detail}\n".encode("ascii", "replace"))
     _exit(0)
 
@@ -343,7 +269,7 @@ def _write(line: bytes) -> None:
         try:
             rest = rest[write(RESULT_PIPE, rest) :]
         except BlockingIOError:
-            confinement.arm(0, 0)
+            confinement.arm(0)
             waiting = poll()
             waiting.register(RESULT_PIPE, POLLOUT)
             waiting.poll()

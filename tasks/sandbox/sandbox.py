@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import atexit
+import inspect
 import multiprocessing
 import os
 import re
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from harness import HarnessError
 
 from . import tiers
-from .reading import Malformed, text_of
+from .canonical import Malformed, text_of
 from .worker import Run, Suite, Worker, WorkerLost
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Judge = Callable[[int, int, str], bool]
+Call = threading.Event  # a call of the sandbox by a user, which may use several workers; set: it was cancelled
 
 _IMPORT = re.compile(r"\b(?:import|from)\b")
 
-BATCH, BATCH_CHARACTERS = 64, 1 << 20  # of the programs that one process parses
-FORM_GROWTH = 16  # a normal form may be longer: one character may be written as "\\U0010ffff", and be indented
-
-
-class _Call:
-    """A call of the sandbox by a user, which may use several workers."""
-
-    cancelled = False
+BATCH = 64  # programs that one process parses
+PARSE_CPU_S = 2.0  # to bring one program into normal form
+FORMS = Suite("form", [[index] for index in range(BATCH)], [PARSE_CPU_S] * BATCH, output_bytes=1 << 26, total_cpu_s=200)
 
 
 class Sandbox:
@@ -45,13 +43,13 @@ class Sandbox:
     """
 
     def __init__(self, workers: int | None = None, tier: str | None = None, unsafe_exec: bool = False):
-        self.tier, self.remark = tiers.find_tier(unsafe_exec, tier)
+        self.tier, _ = tiers.find_tier(unsafe_exec, tier)
         self.workers = len(os.sched_getaffinity(0)) if workers is None else workers
         self._process = os.getpid()
         self._threads = ThreadPoolExecutor(self.workers, "sandbox")
         self._own = threading.local()  # each thread's workers, by their kind
         self._lock = threading.Lock()
-        self._users: dict[Worker, _Call] = {}  # the last call that used each worker
+        self._users: dict[Worker, Call] = {}  # the last call that used each worker
         self._closed = False
 
     def __enter__(self) -> Sandbox:
@@ -73,7 +71,7 @@ class Sandbox:
         self,
         suite: Suite,
         programs: Sequence[str],
-        judge: Judge | None = None,
+        judge: Callable[[int, int, str], bool] | None = None,
         stop_at_raise: bool = True,
         lent: Sequence[Sequence[str]] = (),
     ) -> list[Run]:
@@ -91,17 +89,16 @@ class Sandbox:
         """
         _ = suite.packed  # computed once here, not once in each thread
 
-        def run(call: _Call, index: int) -> Run:
+        def run(call: Call, index: int) -> Run:
             def once(before: Sequence[str]) -> Run:
                 sources = [*before, programs[index]]
                 kind = "numpy" if any(map(imports_numpy, sources)) and tiers.interpreter().numpy else "plain"
                 verdict = None if judge is None else (lambda test, text: judge(index, test, text))
-                return self._with_worker(
-                    call, kind, lambda worker: worker.run(suite, programs[index], before, verdict, stop_at_raise)
-                )
+                return self._run(call, kind, suite, programs[index], before, verdict, stop_at_raise)
 
             alone = once(())
-            if not (lent and lent[index] and alone.lacks_a_name):
+            lacks_a_name = (alone.status, alone.detail) == ("raised", "NameError") or "ENameError" in alone.results
+            if not (lent and lent[index] and lacks_a_name):
                 return alone
             again = once(lent[index])
             best = again if again.results or again.status == "error" else alone
@@ -116,45 +113,39 @@ class Sandbox:
         hostile text can crash or stall a parser; such a program gives None too. If the sandbox itself fails, programs
         are returned unchanged, so that none is taken for equal to another.
         """
-        forms = self._spread(self._normal_forms, _batches(programs))
-        return [form for batch in forms for form in batch]
+        batches = [programs[at : at + BATCH] for at in range(0, len(programs), BATCH)]
+        return [form for forms in self._spread(self._forms, batches) for form in forms]
 
-    def _normal_forms(self, call: _Call, programs: list[str]) -> list[str | None]:
-        """Return the normal forms of a batch, parsed in one process; where it dies, another one parses the rest."""
-        output_bytes = FORM_GROWTH * sum(map(len, programs)) + (1 << 16)
-        run = self._with_worker(call, "plain", lambda worker: worker.normalise(programs, output_bytes))
-        if run.status == "error":
-            return list(programs)
-        forms = list(map(_form, run.results))
-        if len(forms) == len(programs):
-            return forms
-        if len(programs) == 1:
-            return [None]
-        culprit = len(forms)
-        forms += self._normal_forms(call, programs[culprit : culprit + 1])
-        return forms + self._normal_forms(call, programs[culprit + 1 :])
+    def _forms(self, call: Call, programs: Sequence[str]) -> list[str | None]:
+        """Return the normal forms of a batch, parsed by a program of ours. One that ends it is parsed again alone."""
+        forms: list[str | None] = []
+        is_alone = False
+        while rest := programs[len(forms) :][: 1 if is_alone else None]:
+            run = self._run(call, "plain", FORMS, f"{PARSER}PROGRAMS = {list(rest)!r}")
+            if run.status == "error":
+                return list(programs)
+            parsed = [_form(text) for text in run.results if not text.startswith("E")]  # IndexError after the last one
+            forms += parsed or [None] * is_alone
+            is_alone = not is_alone and len(parsed) < len(rest)
+        return forms
 
-    def _spread(self, work: Callable[[_Call, Item], Answer], items: Sequence[Item]) -> list[Answer]:
-        """Return `work(call, item)` for each item, in order. The first exception ends the others."""
-        call = _Call()
+    def _spread(self, work: Callable[[Call, Item], Answer], items: Sequence[Item]) -> list[Answer]:
+        """Return `work(call, item)` for each item, in order. An exception ends the others."""
+        call = Call()
         self._check(call)
         futures = [self._threads.submit(work, call, item) for item in items]
         try:
-            done = wait(futures, return_when=FIRST_EXCEPTION).done
-            for future in futures:
-                if future in done and (failure := future.exception()):
-                    raise failure
+            return [future.result() for future in futures]
         except BaseException:  # Ctrl-C too
-            call.cancelled = True
+            call.set()
             self._interrupt(call)
             wait(futures)
             raise
-        return [future.result() for future in futures]
 
     # Workers, in one of our threads
 
-    def _with_worker(self, call: _Call, kind: str, work: Callable[[Worker], Run]) -> Run:
-        """Do the work with this thread's worker of a kind. If it is lost, try a new one once; then return an error."""
+    def _run(self, call: Call, kind: str, *arguments: Any) -> Run:
+        """Return `Worker.run` by this thread's worker of a kind. If it is lost, try a new one once; then an error."""
         for _ in range(2):
             try:
                 worker = self._own.__dict__.get(kind) or Worker(*tiers.command(self.tier, kind))
@@ -162,7 +153,7 @@ class Sandbox:
                     self._users[worker] = call
                 try:
                     self._check(call)
-                    run = work(worker)
+                    run = worker.run(*arguments)
                 except BaseException:
                     self._own.__dict__.pop(kind, None)
                     self._drop(worker)
@@ -173,14 +164,14 @@ class Sandbox:
                 loss = str(problem)
         return Run("error", detail=f"the sandbox lost its worker twice: {loss}")
 
-    def _check(self, call: _Call) -> None:
+    def _check(self, call: Call) -> None:
         """Raise if the call was cancelled, or if the sandbox is closed or belongs to another process."""
-        if self._closed or call.cancelled:
+        if self._closed or call.is_set():
             raise HarnessError("sandbox: it is closed")
         if self._process != os.getpid():
             raise HarnessError("sandbox: it was made in another process; use shared_sandbox()")
 
-    def _interrupt(self, call: _Call | None) -> None:
+    def _interrupt(self, call: Call | None) -> None:
         """End the workers that a call uses; None: all workers."""
         with self._lock:
             for worker, user in self._users.items():
@@ -200,17 +191,29 @@ def imports_numpy(program: str) -> bool:
     )
 
 
-def _batches(programs: Sequence[str]) -> list[list[str]]:
-    """Split programs into batches of at most BATCH programs and, unless it is one program, BATCH_CHARACTERS."""
-    batches: list[list[str]] = []
-    characters = 0
-    for program in programs:
-        characters += len(program)
-        if not batches or len(batches[-1]) == BATCH or characters > BATCH_CHARACTERS:
-            batches.append([])
-            characters = len(program)
-        batches[-1].append(program)
-    return batches
+def normal_form(source: str) -> str | None:
+    """Return the source of the program's syntax tree; None if it does not parse. It is sent into the sandbox as text.
+
+    Docstrings are left out if the program cannot read them. A program that parses but cannot be written from its tree
+    (it has an int of over 4,300 digits, for example) stays as it is.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if "__doc__" not in source and "inspect" not in source:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+                first = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
+                if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                    node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+    try:
+        return ast.unparse(tree)
+    except (ValueError, RecursionError):
+        return source
+
+
+PARSER = f"import ast\n{inspect.getsource(normal_form)}\ndef form(index): return normal_form(PROGRAMS[index])\n"
 
 
 def _form(text: str) -> str | None:
@@ -220,10 +223,11 @@ def _form(text: str) -> str | None:
         return None
 
 
-# The sandbox of this process
-
-_shared: dict[tuple[int, str, str], Sandbox] = {}
-_sharing = threading.Lock()
+@cache
+def _shared(process: int, tier: str) -> Sandbox:
+    sandbox = Sandbox(None if multiprocessing.parent_process() is None else 1, tier, unsafe_exec=True)
+    atexit.register(sandbox.close)
+    return sandbox
 
 
 def shared_sandbox(unsafe_exec: bool = False) -> Sandbox:
@@ -231,19 +235,4 @@ def shared_sandbox(unsafe_exec: bool = False) -> Sandbox:
 
     It has as many workers as cores; in a child of multiprocessing, of which there may be many, it has one.
     """
-    with _sharing:
-        key = (os.getpid(), *tiers.find_tier(unsafe_exec))
-        if key not in _shared:
-            workers = None if multiprocessing.parent_process() is None else 1
-            _shared[key] = Sandbox(workers, unsafe_exec=unsafe_exec)
-            atexit.register(_shared[key].close)
-        return _shared[key]
-
-
-def _new_lock() -> None:
-    global _sharing
-    _sharing = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_lock)
+    return _shared(os.getpid(), tiers.find_tier(unsafe_exec)[0])

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any
 from harness import HarnessError
 
 from .canonical import encode
-from .worker import Run, Suite, Worker, WorkerLost
+from .worker import Suite, Worker, WorkerLost
 
 TIERS = ("bwrap", "landlock", "none")
 FORCED, PYTHON = "HARNESS_SANDBOX_TIER", "HARNESS_SANDBOX_PYTHON"  # environment variables
@@ -81,23 +81,6 @@ def find_tier(unsafe_exec: bool = False, tier: str | None = None) -> tuple[str, 
     )
 
 
-@cache
-def _problem(tier: str, python: str | None) -> str:
-    """Return why a tier cannot be used on this machine; "" if it can. `python` is a key of the cache only."""
-    if sys.platform != "linux":
-        return f"programs are confined on Linux only, this is {sys.platform}"
-    try:
-        worker = Worker(*command(tier, "plain"))
-    except WorkerLost as problem:
-        return str(problem)
-    try:
-        return harm_done(worker.run, tier != "none")
-    except WorkerLost as problem:
-        return f"its worker was lost: {problem}"
-    finally:
-        worker.kill()
-
-
 # Canaries. Each defines canary(path), which returns True if it could do harm.
 
 SECRET = "only outside"
@@ -124,22 +107,30 @@ def canary(path):
 HONEST = "def canary(path): return [path, {1: (2.5, 'a')}, 2 ** 70]"
 
 
-def harm_done(run: Callable[[Suite, str], Run], expect_none: bool = True) -> str:
-    """Return what harm a canary could do, or how the honest program ended if it was not right; else "".
+@cache
+def _problem(tier: str, python: str | None) -> str:
+    """Return why a tier cannot be used on this machine; "" if it can. `python` is a key of the cache only.
 
-    run           runs one program on a suite
-    expect_none   whether to run the harmful programs at all
+    It cannot if a canary does harm (in "none" they are not tried), or if the honest program ends as it should not.
     """
-    with tempfile.TemporaryDirectory(prefix="canary-") as folder:
-        secret = Path(folder, "secret")
-        secret.write_text(SECRET)
-        path = str(secret)
-        suite = Suite("canary", [[path]], [0.05], memory_bytes=256 << 20, total_cpu_s=5.0)
-        for name, program in HARM.items() if expect_none else ():
-            if run(suite, program).results == ["T"]:
-                return f"a test program {name}"
-        honest = run(suite, HONEST)
-    if honest.status == "ok" and honest.results == [encode([path, {1: (2.5, "a")}, 2**70])]:
+    if sys.platform != "linux":
+        return f"programs are confined on Linux only, this is {sys.platform}"
+    try:
+        worker = Worker(*command(tier, "plain"))
+        try:
+            with tempfile.TemporaryDirectory(prefix="canary-") as folder:
+                path = f"{folder}/secret"
+                Path(path).write_text(SECRET)
+                suite = Suite("canary", [[path]], [0.05], memory_bytes=256 << 20, total_cpu_s=5.0)
+                for name, program in HARM.items() if tier != "none" else ():
+                    if worker.run(suite, program).results == ["T"]:
+                        return f"a test program {name}"
+                honest = worker.run(suite, HONEST)
+        finally:
+            worker.kill()
+    except WorkerLost as problem:
+        return str(problem)
+    if (honest.status, honest.results) == ("ok", [encode([path, {1: (2.5, "a")}, 2**70])]):
         return ""
     return f"an honest test program ended as {honest.status} {honest.detail}".rstrip()
 

@@ -39,25 +39,16 @@ IDLE_S, WALL_PER_CPU = 20.0, 20.0
 DEFINE_CPU_S = 2.0  # to define a program, unless its first test may take longer
 ENCODE_CPU_S = 10.0  # to encode a result, in addition to the test's limit
 SPARE_CPU_S = 0.5  # in addition to all these; then the process is killed from outside
-PARSE_CPU_S = 2.0  # to bring one program into normal form
-PARSE_MEMORY_BYTES = 1 << 30
 THREADS = 256  # of a program: an attack started 13,000 in 1.4 s, and a machine may allow 32,768
 
 TICK_S = 0.02  # the interval at which a running program's results are read
 MANY = 1 << 14  # after so many bytes in one interval, results are read as they arrive
 LINE_BYTES = 300  # of a line, without a result's text: a time, or a status and a detail
 JUDGED = 200  # characters kept of a result that a judge has seen: 6400 programs may return 4 MB each
-LAST_WORDS = 4000  # characters of a dead worker's last line that are kept
 
 _END_STATUSES = {"syntax", "raised", "missing", "memory", "output"}  # in addition to "ok" and "stopped"
 _RESULT = re.compile(rb"([0-9]{1,18}) ([ -~]+)")
 _FINAL = re.compile(rb"=([a-z]+) ([ -~]*)")
-_TIMEOUTS = {signal.SIGPROF: "timeout", signal.SIGXCPU: "timeout", signal.SIGALRM: "stalled"}
-_ENDINGS = {
-    "timeout": ("timeout", "its timers disarmed"),
-    "threads": ("killed", "too many threads"),
-    "closed": ("killed", "closed its output"),
-}
 
 # The files that are sent into the sandbox. They are named with their endings because a string that names a file beside
 # this one makes that file a part of the code hash in keys.
@@ -120,18 +111,12 @@ class Suite:
             (limit, self.total_cpu_s if as_digest else limit + ENCODE_CPU_S, as_digest)
             for limit, as_digest in zip(self.cpu_limits_s, digests, strict=True)
         ]
-        content: dict[str, Any] = {
-            "entry_point": self.entry_point,
-            "inputs": [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs],
-            "tests": tests,
-            "define_cpu_s": max([DEFINE_CPU_S, *self.cpu_limits_s[:1]]),
-            "memory_bytes": self.memory_bytes,
-            "output_bytes": self.output_bytes,
-            "total_cpu_s": self.total_cpu_s,
-        }
+        inputs = [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs]
+        define_cpu_s = max([DEFINE_CPU_S, *self.cpu_limits_s[:1]])
+        content = vars(self) | {"inputs": inputs, "tests": tests, "define_cpu_s": define_cpu_s}
         lines = [limit + encode for limit, encode, _ in tests]
         lines.append(max(lines, default=0.0))  # before the last line, the last test's result is freed
-        lines[0] += content["define_cpu_s"]
+        lines[0] += define_cpu_s
         key = hashlib.sha256(pickle.dumps(content, 4)).hexdigest()
         return key, pickle.dumps((key, content), 4), lines
 
@@ -157,11 +142,6 @@ class Run:
     detail: str = ""
     process_cpu_s: float = 0.0
 
-    @property
-    def lacks_a_name(self) -> bool:
-        """Whether a NameError ended the program or one of its tests."""
-        return (self.status, self.detail) == ("raised", "NameError") or "ENameError" in self.results
-
 
 class WorkerLost(Exception):
     """The worker died, hangs, or could not set up a program's process."""
@@ -179,25 +159,22 @@ class Transcript:
         self.results: list[str] = []
         self.cpu_s: list[float] = []
         self.final: tuple[str, str] | None = None  # status and detail; further lines do not count
-        self.lines = 0
-        self._is_confined, self._refusal = False, ""
-        self._parts: list[bytes] = []
+        self.lines, self._first, self._rest = 0, b"", bytearray()
 
     def read(self, part: bytes) -> None:
         """Interpret the complete lines of what has arrived, and store the rest until the next call."""
-        *lines, rest = part.split(b"\n")
-        if lines:
-            lines[0] = b"".join(self._parts) + lines[0]
-            self._parts = []
-        self._parts.append(rest)
+        self._rest += part
+        if b"\n" not in part:
+            return
+        *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             if self.lines == 0:
-                self._is_confined, self._refusal = line == b"+", line[1:].decode("utf-8", "replace")
-            elif self._is_confined and self.final is None:
+                self._first = bytes(line)
+            elif self._first == b"+" and self.final is None:
                 self._line(line)
             self.lines += 1
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytearray) -> None:
         """Read a result, or the final line; "killed" if the latter does not fit the results before it."""
         match = _RESULT.fullmatch(line)
         if match is not None and len(self.results) < self.tests:
@@ -214,30 +191,26 @@ class Transcript:
         fits |= status == "stopped" and bool(self.results) and self.results[-1].startswith("E")
         self.final = (status, detail) if fits else ("killed", "it wrote what is no result")
 
-    def run(self, reason: str, status: int, process_cpu_s: float) -> Run:
+    def run(self, reason: tuple[str, str] | tuple[()], status: int, process_cpu_s: float) -> Run:
         """Return the run. Raises WorkerLost if the process ended before it was confined, a fault of the sandbox.
 
-        reason   why the process was ended: "stalled", "output", "timeout", "threads", "closed"; "": it ended by itself
+        reason   status and detail if the process was ended from outside, else ()
         status   its wait status
         """
-        if not self._is_confined:
-            raise WorkerLost(f"a program's process could not be set up: {self._refusal or reason or status}")
-        if self.final is not None:
-            word, detail = self.final
-        elif reason:
-            word, detail = _ENDINGS.get(reason, (reason, ""))
-        elif os.WIFSIGNALED(status):
+        if self._first != b"+":
+            refusal = self._first[1:].decode("utf-8", "replace")
+            raise WorkerLost(f"a program's process could not be set up: {refusal or ' '.join(reason) or status}")
+        ending = self.final or reason
+        if not ending and os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            names = {int(known): known.name for known in signal.Signals}
-            word, detail = _TIMEOUTS.get(number, "killed"), names.get(number, str(number))  # type: ignore[call-overload]
-        else:
-            word, detail = "killed", f"exited with {os.WEXITSTATUS(status)}"
+            name = next((known.name for known in signal.Signals if known == number), str(number))
+            ending = "timeout" if number in (signal.SIGPROF, signal.SIGXCPU) else "killed", name
+        word, detail = ending or ("killed", f"exited with {os.WEXITSTATUS(status)}")
         return Run(word, self.results, self.cpu_s, detail, process_cpu_s)
 
 
 @cache
 def _sources() -> list[tuple[str, str]]:
-    """Return name and source of each module that runs inside the sandbox."""
     return [(Path(name).stem, Path(__file__).with_name(name).read_text("utf-8")) for name in SENT]
 
 
@@ -328,41 +301,29 @@ class Worker:
             self._request(b"s", content)
             self.suites.append(key)
         transcript = Transcript(len(suite.inputs), judge)
-        body = key, stop_at_raise, list(lent), program
-        return self._followed(transcript, body, allowances, suite.output_bytes)
-
-    def normalise(self, programs: Sequence[str], output_bytes: int) -> Run:
-        """Parse many programs in one process; the results of the `Run` returned are their normal forms."""
-        total = PARSE_CPU_S * len(programs)
-        limits = {"memory_bytes": PARSE_MEMORY_BYTES, "total_cpu_s": total, "parse_cpu_s": PARSE_CPU_S}
-        body = limits, list(programs)
-        return self._followed(Transcript(len(programs), None), body, [PARSE_CPU_S], output_bytes)
-
-    def _followed(self, transcript: Transcript, body: Any, allowances: Sequence[float], output_bytes: int) -> Run:
-        """Have a process started, follow it to its end, and return its run.
-
-        body         see `inside.Server.fork`
-        allowances   CPU seconds that it may use before each line after the first; the last holds for all further ones
-        """
         reading, writing = os.pipe()
         try:
             try:
-                self._request(b"r", pickle.dumps(body, 4), writing)
+                self._request(b"r", pickle.dumps((key, stop_at_raise, list(lent), program), 4), writing)
             finally:
                 os.close(writing)
-            reason = self._watch(transcript, reading, allowances, output_bytes + LINE_BYTES * (transcript.tests + 2))
+            bytes_left = suite.output_bytes + LINE_BYTES * (len(suite.inputs) + 2)
+            reason = self._watch(transcript, reading, allowances, bytes_left)
         finally:
             os.close(reading)
         self._request(b"k" if reason else b"e")
         cpu_s, status, is_killed = struct.unpack("<di?", self._answer(13))
-        return transcript.run(reason or ("closed" if is_killed else ""), status, cpu_s)
+        return transcript.run(reason or (("killed", "closed its output") if is_killed else ()), status, cpu_s)
 
-    def _watch(self, transcript: Transcript, pipe: int, allowances: Sequence[float], left: int) -> str:
-        """Read what a program writes until it has closed the pipe or ended; return "", or why it must be ended before.
+    def _watch(
+        self, transcript: Transcript, pipe: int, allowances: Sequence[float], left: int
+    ) -> tuple[str, str] | tuple[()]:
+        """Read what a program writes until it has closed the pipe or ended; return the status if it must be ended.
 
         The pipe of one that has ended is open where this process was forked meanwhile.
 
-        left   bytes that it may write
+        allowances   CPU seconds that it may use before each line after the first; the last holds for all further ones
+        left         bytes that it may write
         """
         os.set_blocking(pipe, False)
         poll = select.poll()
@@ -378,26 +339,26 @@ class Worker:
                     break
                 left -= len(part)
                 if left < 0:
-                    return "output"
+                    return "output", ""
                 transcript.read(part)
             if transcript.final is not None:
-                return "stopped"
+                return "stopped", ""
             if not part or has_ended:
-                return ""
+                return ()
             if before - left > MANY:
                 poll.modify(pipe, select.POLLIN)
             deadline += time.monotonic() - started  # the judge's time does not count for the program
             self._request(b"l")
             cpu_s, threads, has_ended = struct.unpack("<di?", self._answer(13))
             if threads > THREADS:
-                return "threads"
+                return "killed", "too many threads"
             if transcript.lines > lines:
                 lines = transcript.lines
                 cpu_bound = cpu_s + allowances[min(lines, len(allowances)) - 1] + SPARE_CPU_S
             if cpu_s > cpu_bound:
-                return "timeout"
+                return "timeout", "its timers disarmed"
             if time.monotonic() > deadline + WALL_PER_CPU * cpu_s:
-                return "stalled"
+                return "stalled", ""
 
     # The socket
 
@@ -407,10 +368,7 @@ class Worker:
 
     def _send(self, data: bytes, *descriptors: int) -> None:
         try:
-            if descriptors:
-                socket.send_fds(self._socket, [data], descriptors)
-            else:
-                self._socket.sendall(data)
+            socket.send_fds(self._socket, [data], descriptors) if descriptors else self._socket.sendall(data)
         except OSError as problem:
             raise self._lost(problem) from None
 
@@ -427,8 +385,8 @@ class Worker:
         """Return the error that says why: silence, or the last line that the worker wrote on standard error."""
         if isinstance(problem, TimeoutError):
             return WorkerLost("it did not answer in time")
-        lines = (self._errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
-        return WorkerLost(lines[-1][:LAST_WORDS] if lines else str(problem or "it ended"))
+        lines = (self._errors.read(4000) or b"").decode("utf-8", "replace").strip().splitlines()
+        return WorkerLost(lines[-1] if lines else str(problem or "it ended"))
 
 
 def _forget_all() -> None:
@@ -437,5 +395,4 @@ def _forget_all() -> None:
     _alive.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_forget_all)

@@ -111,8 +111,8 @@ DISARMS = """
 import os, sys, time
 def solve(x):
     ours = sys._getframe(1).f_globals
-    ours["confinement"].arm(0, 0)
-    ours["_arm"] = ours["confinement"].arm = lambda *rest: None
+    ours["confinement"].arm(0)
+    ours["confinement"].arm = lambda *rest: None
     spend(x if x < 1 else 0.2)
     for line in range(FORGED): os.write(3, b"1 i1\\n")
     spend(x if x < 1 else 60)
@@ -123,7 +123,7 @@ def spend(cpu_s):
 """
 DISARMS_AND_WAITS = """
 import sys, time
-sys._getframe(1).f_globals["confinement"].arm(0, 0)
+sys._getframe(1).f_globals["confinement"].arm(0)
 time.sleep(600)
 """
 
@@ -157,17 +157,14 @@ WRITTEN = [
     (b"+\n" + b"9" * 5000 + b" i1\n", "killed"),
     (b"+\n", "killed"),
 ]
-# Why a process without a final line was ended and its wait status, and what its run says
+# Why a process without a final line was ended, its wait status, and what its run says
 WITHOUT_FINAL = {
-    ("", 3 << 8): ("killed", "exited with 3"),
-    ("", 27): ("timeout", "SIGPROF"),
-    ("", 24): ("timeout", "SIGXCPU"),
-    ("", 14): ("stalled", "SIGALRM"),
-    ("", 9): ("killed", "SIGKILL"),
-    ("", 100): ("killed", "100"),
-    ("stalled", 0): ("stalled", ""),
-    ("output", 0): ("output", ""),
-    ("timeout", 0): ("timeout", "its timers disarmed"),
-    ("closed", 0): ("killed", "closed its output"),
-    ("threads", 0): ("killed", "too many threads"),
+    ((), 3 << 8): ("killed", "exited with 3"),
+    ((), 27): ("timeout", "SIGPROF"),
+    ((), 24): ("timeout", "SIGXCPU"),
+    ((), 14): ("killed", "SIGALRM"),
+    ((), 9): ("killed", "SIGKILL"),
+    ((), 100): ("killed", "100"),
+    (("stalled", ""), 0): ("stalled", ""),
+    (("killed", "closed its output"), 9): ("killed", "closed its output"),
 }

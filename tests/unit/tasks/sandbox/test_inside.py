@@ -4,7 +4,7 @@ import time
 
 import pytest
 from corpora.sandboxed_programs import DISARMS, DISARMS_AND_WAITS, SCRAPER
-from support.sandboxes import SQUARE, SQUARES, change_source, results
+from support.sandboxes import SQUARE, SQUARES, results
 
 from harness_tasks.sandbox import Sandbox, Suite, encode, worker
 
@@ -51,10 +51,8 @@ def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypat
 
 @pytest.fixture(scope="module")
 def hasty():
-    """A sandbox that gives a program three seconds of wall time, and one test of it half of that."""
+    """A sandbox that gives a program three seconds of wall time."""
     with Sandbox(1, unsafe_exec=True) as made, pytest.MonkeyPatch.context() as patch:
-        limits = "TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = "
-        change_source(patch, "inside", (f"{limits}20.0, 5.0", f"{limits}1.0, 1.5"))
         patch.setattr(worker, "IDLE_S", 3.0)
         patch.setattr(worker, "WALL_PER_CPU", 1.0)
         made.run_all(SQUARES, [SQUARE])  # its worker starts now, and stays
@@ -64,14 +62,13 @@ def hasty():
 @pytest.mark.slow
 def test_a_program_that_waits_is_stalled_also_if_it_disarms_its_timers(hasty):
     waits = "import time\ndef solve(x): time.sleep(600)"
-    for program, detail in ((waits, "SIGALRM"), (DISARMS_AND_WAITS, "")):
-        run = results(hasty, program, 1, cpu_limits_s=[0.1])
-        assert (run.status, run.detail) == ("stalled", detail)
+    for program in (waits, DISARMS_AND_WAITS):
+        assert results(hasty, program, 1, cpu_limits_s=[0.1]).status == "stalled"
 
 
 @pytest.mark.slow
 def test_a_slow_judge_is_not_the_programs_fault(hasty, monkeypatch):
-    """It takes longer than one test may (1.5 s), than the run may (3 s), and than an answer may (1 s)."""
+    """It takes longer than the run may (3 s), and than an answer may (1 s)."""
     monkeypatch.setattr(worker, "ANSWERS_S", 1.0)
     waits_s = iter([3.5, 0, 0, 0])
     suite = Suite("solve", [[n] for n in range(4)], [0.5] * 4)

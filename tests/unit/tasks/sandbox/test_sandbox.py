@@ -4,13 +4,15 @@ import multiprocessing
 import os
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from support.processes import printed_by
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, programs_cpu_s, workers_and_squares
 
-from harness_tasks.sandbox import Sandbox, Suite, shared_sandbox, worker
-from harness_tasks.sandbox.sandbox import _batches, imports_numpy
+from harness_tasks.sandbox import Sandbox, Suite, shared_sandbox
+from harness_tasks.sandbox import sandbox as module
+from harness_tasks.sandbox.sandbox import imports_numpy
 
 
 def test_results_keep_the_order_of_the_programs(sandbox):
@@ -54,19 +56,16 @@ def test_a_judge_that_fails_fails_the_call_and_spoils_nothing(sandbox):
 
 
 def test_a_program_that_kills_the_parser_costs_only_itself(monkeypatch):
-    monkeypatch.setattr(worker, "PARSE_CPU_S", 0.4)
+    monkeypatch.setattr(module, "FORMS", replace(module.FORMS, cpu_limits_s=[0.4] * module.BATCH))
     heavy = "x = " + " + ".join(["[" + "1," * 20_000 + "]"] * 60)  # takes longer than its limit, or much memory
     with Sandbox(1, unsafe_exec=True) as sandbox:
         forms = sandbox.normalised(["x=1", "(" * 10**5, "x=2", "-" * 10**6 + "1", heavy, "x=3"])
     assert (forms[0], forms[1], forms[2], forms[3], forms[5]) == ("x = 1", None, "x = 2", None, "x = 3")
 
 
-def test_programs_are_parsed_in_batches_of_bounded_number_and_length():
-    assert [len(batch) for batch in _batches(["x"] * 130)] == [64, 64, 2]
-    mb = 1 << 20
-    lengths = [mb // 2, mb // 2, 1, 2 * mb, 3, 4]
-    batches = _batches(["x" * length for length in lengths])
-    assert [[len(program) for program in batch] for batch in batches] == [[mb // 2] * 2, [1], [2 * mb], [3, 4]]
+def test_more_programs_than_one_process_parses_keep_their_order(sandbox):
+    programs = [f"x  = {n}" if n % 9 else "x = (" for n in range(150)]
+    assert sandbox.normalised(programs) == [f"x = {n}" if n % 9 else None for n in range(150)]
 
 
 def test_a_program_that_imports_numpy_is_recognised():

@@ -10,7 +10,7 @@ from support.processes import run_to_end
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_source, results
 
 from harness import HarnessError
-from harness_tasks.sandbox import Run, Sandbox, find_tier, tiers
+from harness_tasks.sandbox import Run, Sandbox, find_tier, tiers, worker
 
 
 def test_a_tier_that_is_asked_for_is_used_or_refused(monkeypatch, each_tier):
@@ -55,7 +55,7 @@ def test_programs_run_on_linux_only(monkeypatch, fresh_tiers):
         ("landlock", 'settings["tier"] == "landlock"', 'settings["tier"] == "nothing"', "read a file outside"),
         ("landlock", "self.filter.install()", "pass", "opened a socket"),
         ("bwrap", "self.filter.install()", "pass", "opened a socket"),
-        ("bwrap", 'limits["memory_bytes"]', "(1 << 40)", "took too much memory"),
+        ("bwrap", 'suite["memory_bytes"]', "(1 << 40)", "took too much memory"),
     ],
 )
 def test_a_tier_with_a_missing_wall_is_refused(monkeypatch, fresh_tiers, tier, old, new, harm):
@@ -89,10 +89,13 @@ def test_each_canary_does_harm_where_nothing_holds_it(tmp_path):
     assert printed == dict.fromkeys(tiers.HARM, "True\n")
 
 
-def test_an_honest_program_that_goes_wrong_makes_a_tier_unfit():
+def test_an_honest_program_that_goes_wrong_makes_a_tier_unfit(monkeypatch, fresh_tiers):
     for outcome in (Run("ok", ["i1"]), Run("killed", detail="SIGSYS"), Run("ok")):
-        harm = tiers.harm_done(lambda suite, program, outcome=outcome: outcome)
-        assert harm == f"an honest test program ended as {outcome.status} {outcome.detail}".strip()
+        monkeypatch.setattr(worker.Worker, "run", lambda self, suite, program, outcome=outcome: outcome)
+        tiers._problem.cache_clear()
+        assert (
+            tiers._problem("none", None) == f"an honest test program ended as {outcome.status} {outcome.detail}".strip()
+        )
 
 
 def test_what_cannot_be_confined_does_not_run(monkeypatch, fresh_tiers):

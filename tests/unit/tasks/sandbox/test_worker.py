@@ -214,7 +214,7 @@ def test_a_program_can_claim_nothing_that_it_should_not():
     faults = []
     for written, status in WRITTEN:
         for cut in range(len(written) if len(written) < 100 else 1):
-            run = transcript(written[:cut], written[cut:]).run("", 0, 0.0)
+            run = transcript(written[:cut], written[cut:]).run((), 0, 0.0)
             faults += [(written, cut, run)] * (run.status != status)
     assert faults == []
 
@@ -228,9 +228,9 @@ def test_a_run_without_a_final_line_says_how_its_process_ended():
 def test_a_process_that_was_never_confined_is_our_fault():
     for written, reason in ((b"", "256"), (b"1 i1\n=ok \n", " i1"), (b"+", "256"), (b"-no room\n", "no room")):
         with pytest.raises(WorkerLost, match=f"could not be set up: {reason}"):
-            transcript(written).run("", 256, 0.0)
+            transcript(written).run((), 256, 0.0)
     with pytest.raises(WorkerLost):
-        transcript(b"-\n").run("", 256, 0.0)
+        transcript(b"-\n").run((), 256, 0.0)
 
 
 def test_a_program_that_ended_is_seen_where_a_forked_process_keeps_its_pipe_open(monkeypatch):
