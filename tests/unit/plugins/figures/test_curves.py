@@ -37,7 +37,7 @@ def test_samplers_shows_random_and_the_selector_over_each_samplers_pool(cells):
         points.add((row["series"], row["by"], row["k"]))
     both = [(sampler, by) for sampler in ("low-temp", "vanilla") for by in ("random", "selector")]
     assert points == {(*pair, k) for pair in both for k in range(1, 17)}
-    assert "left out: colours · crow, which was run with one sampler (vanilla)" in notes
+    assert "left out: colours · crow was run with one sampler (vanilla)" in notes
     assert statistics.median(widths) > 0.05
 
 
@@ -197,8 +197,8 @@ def test_the_papers_selector_is_drawn_however_it_fares_and_a_single_one_alone(cr
     for row in rows:
         if row["series"] == "one13":
             row["series"], row["selector"] = "repexp:lam=2 · tfidf", "repexp:lam=2"
-    kept = curves.best_selectors(rows)
+    kept, _ = curves.best_selectors(rows)
     assert len(kept) == 12
     assert "repexp:lam=2 · tfidf" in kept
     assert "one11" not in kept
-    assert curves.best_selectors(rows_of("passk", crowd, selector="one13")) == ["one13"]
+    assert curves.best_selectors(rows_of("passk", crowd, selector="one13")) == (["one13"], [])
