@@ -141,24 +141,27 @@ def of_one_selector(request: Request, order_for: str | None, embedders: bool = F
     return chosen
 
 
-def telling(request: Request, shown: Sequence[Chosen], always: Sequence[str] = ()) -> list[str]:
+def telling(
+    request: Request, shown: Sequence[Chosen], always: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[str]:
     """Return the fields in `always`, and those others, tried in the order of `FIELDS`, that tell more cells apart.
 
-    HarnessError if two cells have the same values of all fields.
+    HarnessError if two cells have the same values of all fields but those in `without`, which are never returned.
     """
+    usable = [name for name in FIELDS if name not in without]
 
     def apart(fields: Iterable[str]) -> int:
         return len({called(cell, fields) for cell in shown})
 
-    fields = [name for name in FIELDS if name in always]
-    for name in FIELDS:
-        more = [each for each in FIELDS if each in fields or each == name]
+    fields = [name for name in usable if name in always]
+    for name in usable:
+        more = [each for each in usable if each in fields or each == name]
         if apart(more) > apart(fields):
             fields = more
     if apart(fields) < len(shown):
         one, other, *_ = next(group for group in grouped(shown, lambda cell: called(cell, fields)) if len(group) > 1)
         raise request.refused(
-            f"cells {one.key} and {other.key} ({called(one, FIELDS)}) differ in nothing that a figure can name "
+            f"cells {one.key} and {other.key} ({called(one, usable)}) differ in nothing that a figure can name "
             "(a version, a setting): give a folder that holds one of them"
         )
     return fields
@@ -177,7 +180,7 @@ def named(
     `always` and `without` are labels that are in every name, and in none.
     """
     at_most(request, len(shown), what)
-    fields = [name for name in telling(request, shown, always) if name not in without]
+    fields = telling(request, shown, always, without)
     return [called(cell, fields) for cell in shown]
 
 

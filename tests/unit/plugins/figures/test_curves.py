@@ -114,6 +114,29 @@ def test_the_panels_of_representations_share_their_x_axes(cells):
     assert low < min(every) < max(every) < high
 
 
+def test_pools_whose_embedders_differ_have_panels_of_their_own_named_by_what_else_differs(cells, tmp_path):
+    pytest.importorskip("matplotlib")
+    first = {"model": "parrot", "sampler": "vanilla", "selector": "spread"}
+
+    def two_pools(folder, seed):
+        for place, embedder in enumerate(("hidden-mean", "letters", "hidden-mean", "letters")):
+            cell = cell_of(cells, **first, embedder=embedder)
+            if place > 1:
+                cell["labels"]["seed"], cell["inputs"]["pool"]["key"] = seed, "another"
+                cell["labels"]["embedder"] = cell["inputs"]["embedding"]["key"] = f"words-{place}"
+            stored.write(folder, cell)
+        return folder
+
+    rows = rows_of("representations", two_pools(tmp_path / "seeds", 7))
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    assert panels == [f"colours · parrot · vanilla · seed {seed}" for seed in (0, 7)]
+    with frame.styled():
+        assert len(curves.Representations().draw(rows).axes) == 4
+    assert len({row["panel"] for row in rows_of("passk", tmp_path / "seeds")}) == 2
+    line = refused("representations", two_pools(tmp_path / "alike", 0))
+    assert "differ in nothing that a figure can name" in line
+
+
 def test_one_sampler_or_embedder_and_other_problems_are_not_compared(cells, tmp_path):
     common = {"model": "parrot", "sampler": "vanilla", "embedder": "hidden-mean"}
     assert "colours · parrot was run with one sampler (vanilla): run others too, " in refused(
