@@ -12,25 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from harness.records import Floats
-
 from .chosen import (
     FIELDS,
     Chosen,
     at_most,
     called,
     grouped,
-    holding,
+    judge,
     named,
     of_one_selector,
-    one_each,
     references,
+    several,
     telling,
 )
-from .frame import GREY, INK, LINES, MARKERS, Appearance, Frame, of_others, of_selectors
+from .frame import GREY, INK, LINES, MARKERS, Appearance, Frame, of_others, of_selectors, split, with_ends
 from .request import Request, Row
 
 RANDOM: Appearance = {"color": INK, "marker": "D", "linestyle": LINES[1], "markersize": 3.2}
+CALLS = "samples-to-correct"
 
 
 class Scatter:
@@ -38,7 +37,7 @@ class Scatter:
 
     def rows(self, request: Request) -> list[Row]:
         """Return a row per cell: both means, and the selector's 95 % interval."""
-        cells = of_one_selector(request)
+        cells = of_one_selector(request, CALLS)
         fields = [field for field in telling(request, cells, ("task", "model")) if field != "task"]
         at_most(request, len({called(cell, fields) for cell in cells}), "models", len(MARKERS))
         at_most(request, len({cell.about["task"] for cell in cells}), "tasks")
@@ -48,6 +47,10 @@ class Scatter:
         ]
 
     def draw(self, rows: Sequence[Row]) -> Any:
+        def shared(joint: str, columns: Sequence[str]) -> str:
+            alike = [column for column in columns if len({row[column] for row in part}) == 1]
+            return joint.join(FIELDS[column].format(part[0][column]) for column in alike)
+
         selector = rows[0]["selector"]
         looks = of_others([row["series"] for row in rows], linestyle="none", markersize=5.5)
         frame = Frame(f"Samples-to-correct: {selector} against random", rows, "panel")
@@ -59,8 +62,7 @@ class Scatter:
                 look = looks[row["series"]]
                 Frame.interval(axes, row["random"], row, "selected", look)
                 axes.plot(row["random"], row["selected"], markeredgecolor="white", markeredgewidth=0.5, **look)
-            titles = (" · ", ("task", "sampler", "embedder")), (", ", ("n", "problems"))
-            Frame.name(axes, *(_shared(part, *title) for title in titles))
+            Frame.name(axes, shared(" · ", ("task", "sampler", "embedder")), shared(", ", ("n", "problems")))
             axes.set(xlabel="random selection (mean verifier calls)", ylabel=f"{selector} (mean verifier calls)")
         return frame.finish(looks)
 
@@ -70,14 +72,9 @@ def means(cell: Chosen) -> Row:
 
     The last two are random's value divided by the ends of the improvement's interval; None if there is no interval.
     """
-    random = cell.metrics.samples_to_correct_random
-    high, low = cell.metrics.improvement_ci or (None, None)
-    return {
-        "random": random,
-        "selected": cell.metrics.samples_to_correct,
-        "selected_low": low and random and random / low,
-        "selected_high": high and random and random / high,
-    }
+    random, ratios = cell.metrics.samples_to_correct_random, cell.metrics.improvement_ci
+    ends = [random / ratio for ratio in reversed(ratios)] if random and ratios else None
+    return {"random": random, **with_ends("selected", cell.metrics.samples_to_correct, ends)}
 
 
 def _diagonal(axes: Any, low: float, high: float) -> None:
@@ -91,12 +88,6 @@ def _diagonal(axes: Any, low: float, high: float) -> None:
     axes.text(0.97, 0.03, "fewer calls than random", horizontalalignment="right", **inside)
 
 
-def _shared(rows: Sequence[Row], joint: str, columns: Sequence[str]) -> str:
-    """The values, of these columns, that all rows share."""
-    shared = [column for column in columns if len({row[column] for row in rows}) == 1]
-    return joint.join(FIELDS[column].format(rows[0][column]) for column in shared)
-
-
 class Questions:
     """Samples-to-correct of each question, a selector against random: a panel a task and model."""
 
@@ -105,10 +96,10 @@ class Questions:
 
         `share_win`, `share_tie` and `share_loss` are the cell's, the same in all of its rows.
         """
-        cells, rows = of_one_selector(request), []
+        cells, rows = of_one_selector(request, CALLS), []
         for cell, series in zip(cells, named(request, cells, ("task", "model")), strict=True):
             shares = {f"share_{each}": getattr(cell.metrics, each) for each in ("win", "tie", "loss")}
-            columns = (cell.problems, cell.outcomes.n, cell.outcomes.c, *cell.calls)
+            columns = (cell.problems, cell.outcomes.n, cell.outcomes.c, cell.random_calls, cell.calls)
             rows += [
                 {**cell.columns, "series": series, "problem": problem, "N": int(n), "c": int(c)}
                 | {"random": float(random), "selected": float(selected), **shares}
@@ -153,39 +144,27 @@ class Models:
         Calls saved are in per cent of random's, 1 - selector / random. Tasks that only one model ran are left out;
         HarnessError if none is left.
         """
-        cells = of_one_selector(request)
-        one_each(request, cells, ("task", "split", "model"))
-        groups = grouped(cells, lambda cell: (cell.about["task"], cell.about["split"]))
-        comparable = [group for group in groups if len(group) > 1]
-        if not comparable:
-            models = ", ".join(sorted({cell.about["model"] for cell in cells}))
-            remedy = "run a weaker or stronger one too, `harness run --model M`"
-            raise request.refused(f"one model a task ({models}): {remedy}")
-        for cell, *others in groups:
-            if not others:
-                request.say(f"left out: {cell.about['task']}, which one model alone ran ({cell.about['model']})")
-        at_most(request, len(comparable), "tasks", len(MARKERS))
-        rows = []
-        for group in comparable:
+        groups = grouped(of_one_selector(request, CALLS), lambda cell: (cell.about["task"], cell.about["split"]))
+        groups, rows = several(request, groups, ("task",), "model", "--model M"), []
+        at_most(request, len(groups), "tasks")
+        for group in groups:
             ranked = sorted((cell.metrics.pass_at_k_random["1"] or 0.0, cell.about["model"], cell) for cell in group)
             for rank, (pass_at_1, _, cell) in enumerate(ranked):
                 about = {"split": cell.about["split"], "pass_at_1": pass_at_1, "rank": rank}
                 ratios = (cell.metrics.improvement, *(cell.metrics.improvement_ci or (None, None)))
-                saved = [None if ratio is None else 100 * (1 - 1 / ratio) for ratio in ratios]
-                columns = ("saved", "saved_low", "saved_high")
-                rows.append({**cell.columns, **about, **dict(zip(columns, saved, strict=True))})
+                saved, *ends = (None if ratio is None else 100 * (1 - 1 / ratio) for ratio in ratios)
+                rows.append({**cell.columns, **about, **with_ends("saved", saved, ends)})
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
-        tasks = [(row["task"], row["split"]) for row in rows]
+        tasks = split(rows, "task", "split")
         looks = of_others(tasks)
         frame = Frame(f"Improvement of {rows[0]['selector']} over random, by model strength", rows)
         ((axes, _),) = frame
         axes.axhline(0, color=GREY, linewidth=0.8, linestyle=LINES[1])
-        for place, (task, look) in enumerate(looks.items()):  # shifted a little, so that no interval hides another
-            part = [row for row in rows if (row["task"], row["split"]) == task]
+        for place, (task, part) in enumerate(tasks.items()):  # shifted a little, so that no interval hides another
             aside = 0.08 * (place - (len(looks) - 1) / 2)
-            Frame.line(axes, [row["rank"] + aside for row in part], part, "saved", look)
+            Frame.line(axes, [row["rank"] + aside for row in part], part, "saved", looks[task])
         # For a single task the models' names and pass@1 stand at the ranks.
         at = {row["rank"]: f"{row['rank']}\n{row['model']}\n{100 * row['pass_at_1']:.1f} %" for row in rows}
         alone, ranks = len(looks) == 1, sorted(at)
@@ -207,62 +186,45 @@ class Hardness:
 
         Hardness is random selection's expected samples-to-correct. It is computed on the cell's pool or, as in the
         paper, on another model's pool for the same problems (`--reference`). From the cell's pool it is a noisy
-        measure, and random's line rises with it by construction; a reference has neither fault. Bins differ by one
-        question at most, the easiest are the first, and equally hard questions are ordered by their ids.
+        measure, and random's line rises with it by construction; a reference has neither fault.
         """
-        cells, every, rows = of_one_selector(request), references(request), []
+        cells, every, rows = of_one_selector(request, CALLS), references(request), []
         names = named(request, cells, ("task", "model"))
         for cell, series in zip(cells, names, strict=True):
             if len(cell.problems) < self.BINS:
                 lack = f"{len(cell.problems)} problems, which make no {self.BINS} bins: run more (--limit)"
                 raise request.refused(f"{series} has {lack}")
         for cell, series in zip(cells, names, strict=True):
-            judge = self._judge(request, cell, every) if request.reference else cell
-            hardness, by = judge.hardness(cell.problems), judge.about["model"] if request.reference else "own pool"
-            binned = np.array_split(np.lexsort((np.array(cell.problems), hardness)), self.BINS)
+            judging, by = cell, "own pool"
+            if request.reference:
+                judging = judge(request, every, cell.about["task"], cell.problems, called(cell, ("task", "model")))
+                by = judging.about["model"]
+            hardness, binned = judging.hardest_last(cell.problems, self.BINS)
             for place, members in enumerate(binned, 1):
                 row = {"series": series, "judged_by": by, "bin": place, "questions": len(members)}
                 row |= {"hardness_low": float(hardness[members].min()), "hardness_high": float(hardness[members].max())}
-                for column, calls in zip(("random", "selected"), cell.calls, strict=True):
-                    row |= _mean_and_error(column, calls[members])
+                for column, calls in (("random", cell.random_calls[members]), ("selected", cell.calls[members])):
+                    error = float(calls.std(ddof=1) / np.sqrt(len(calls))) if len(calls) > 1 else None
+                    row |= {column: float(calls.mean()), f"{column}_error": error}
                 rows.append({**cell.columns, **row})
         return rows
 
-    def _judge(self, request: Request, cell: Chosen, every: Sequence[Chosen]) -> Chosen:
-        """The cell of --reference that says what is hard."""
-        every = [each for each in every if each.about["task"] == cell.about["task"]]
-        whose = f" of {called(cell, ('task', 'model'))}: run the reference's model on them"
-        same = holding(request, every, cell.problems, whose)
-        pools = [group[0] for group in grouped(same, lambda other: other.pool)]
-        if len(pools) > 1:
-            fields = telling(request, pools)
-            listed = "; ".join(called(other, fields) for other in pools)
-            reason = f"holds {len(pools)} pools of these problems ({listed}): give one cell's file"
-            raise request.refused(f"--reference {request.reference}: {reason}")
-        return same[0]
-
     def draw(self, rows: Sequence[Row]) -> Any:
-        selector, judge = rows[0]["selector"], rows[0]["judged_by"]
-        look = of_selectors([selector])[selector]
+        selector, by = rows[0]["selector"], rows[0]["judged_by"]
+        looks = {"random": RANDOM, "selected": of_selectors([selector])[selector]}
         frame = Frame(f"Samples-to-correct of {selector} and random, by question hardness", rows, "series")
         for axes, part in frame:
             bins, edges = [row["bin"] for row in part], []
-            for column, drawn in (("random", RANDOM), ("selected", look)):
+            for column, look in looks.items():
                 mean = np.array([row[column] for row in part])
                 error = np.array([row[f"{column}_error"] or 0.0 for row in part])
                 low, high = np.maximum(mean - error, 1.0), mean + error  # nobody needs less than one call
-                Frame.band(axes, bins, low, high, drawn, 0.18)
-                axes.plot(bins, mean, **drawn)
+                Frame.band(axes, bins, low, high, look, 0.18)
+                axes.plot(bins, mean, **look)
                 edges += [*low, *high]
             Frame.log_axis(axes.yaxis, min(edges), max(edges))
             axes.set_xticks(range(1, self.BINS + 1))
-            axes.set(xlabel=f"tenth of the questions, 10 = hardest ({judge})", ylabel="mean verifier calls")
+            axes.set(xlabel=f"tenth of the questions, 10 = hardest ({by})", ylabel="mean verifier calls")
             Frame.name(axes, part[0]["series"], f"{part[0]['problems']} problems")
         shade = {"one standard error": {"color": GREY, "alpha": 0.25, "linewidth": 6}}
-        return frame.finish({"random selection": RANDOM, selector: look, **shade})
-
-
-def _mean_and_error(column: str, values: Floats) -> Row:
-    """Mean and standard error over questions (None for a single question)."""
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return {column: float(values.mean()), f"{column}_error": error}
+        return frame.finish({"random selection": RANDOM, selector: looks["selected"], **shade})

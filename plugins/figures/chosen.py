@@ -24,7 +24,7 @@ FIELDS = {
     **{"n": "n = {}", "problems": "{} problems", "split": "{}", "engine": "{}"},
     **{"dim": "dim {}", "trials": "{} trials", "seed": "seed {}"},
 }
-OPTIONS = ("task", "model", "sampler", "embedder", "selector")
+OPTIONS = ("task", "model", "sampler", "embedder", "selector")  # those that choose cells by a label
 PAPERS_EMBEDDER, NO_EMBEDDER = "hidden-mean", "none"
 MOST = 12  # panels, or series in one, that a reader can tell apart
 
@@ -76,15 +76,24 @@ class Chosen:
         return (inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"]["n"], self.problems)
 
     @cached_property
-    def calls(self) -> tuple[Floats, Floats]:
-        """Samples-to-correct of each problem: random's, exact, and the selector's, the mean over trials."""
-        assert self.outcomes.ranks is not None
-        return random_samples_to_correct(self.outcomes.n, self.outcomes.c), self.outcomes.ranks.mean(axis=1)
+    def random_calls(self) -> Floats:
+        """Random selection's samples-to-correct of each problem, exact: how hard the problem is."""
+        return random_samples_to_correct(self.outcomes.n, self.outcomes.c)
 
-    def hardness(self, problems: Sequence[str]) -> Floats:
-        """How hard these of its problems are: random's expected samples-to-correct on its pool."""
-        hard = dict(zip(self.problems, random_samples_to_correct(self.outcomes.n, self.outcomes.c), strict=True))
-        return np.array([hard[problem] for problem in problems])
+    @cached_property
+    def calls(self) -> Floats:
+        """The selector's samples-to-correct of each problem, the mean over trials."""
+        assert self.outcomes.ranks is not None
+        return self.outcomes.ranks.mean(axis=1)
+
+    def hardest_last(self, problems: Sequence[str], bins: int) -> tuple[Floats, list[Any]]:
+        """Return how hard these of its problems are, and their places in bins of equal size, the easiest first.
+
+        Bins differ by one problem at most, the easiest are the larger ones; equally hard problems go by their ids.
+        """
+        hard = dict(zip(self.problems, self.random_calls, strict=True))
+        hardness = np.array([hard[problem] for problem in problems])
+        return hardness, np.array_split(np.lexsort((np.array(problems), hardness)), bins)
 
 
 def measured(request: Request, default: str | None = None) -> list[Chosen]:
@@ -92,9 +101,6 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
 
     default   the selector if the request names none; None: all selectors
     """
-    for folder in request.folders:
-        if not folder.is_dir():
-            raise request.refused(f"no folder {folder}; `harness run` keeps its cells in runs/cells")
     gathered = gather(request.folders, orders=True)
     for fault in gathered.faults:
         request.say(f"not counted: {fault}")
@@ -115,48 +121,47 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
     return sorted(matching, key=lambda cell: ([str(value) for value in cell.about.values()], cell.key))
 
 
-def of_one_selector(request: Request, ranks: bool = True) -> list[Chosen]:
-    """Return the cells of one selector and of one embedder: the only one or, if there are several, the paper's.
+def of_one_selector(request: Request, order_for: str | None, embedders: bool = False) -> list[Chosen]:
+    """Return the cells of one selector: that of the request, else the paper's.
 
-    ranks   whether a selector that chooses sets, not an order, is refused: samples-to-correct is a rank
+    order_for   what a selector that chooses sets, not an order, has none of, and is refused for; None: it is shown
+    embedders   whether its cells on all embedders are shown, not of one: the only one, else the paper's
     """
     chosen = measured(request, PAPERS_SELECTOR)
-    embedders = sorted({cell.about["embedder"] for cell in chosen} - {NO_EMBEDDER})
-    if len(embedders) > 1:
-        listed = f"{len(embedders)} embedders ({', '.join(embedders)})"
-        if PAPERS_EMBEDDER not in embedders:
+    several = sorted({cell.about["embedder"] for cell in chosen} - {NO_EMBEDDER})
+    if len(several) > 1 and not embedders:
+        listed = f"{len(several)} embedders ({', '.join(several)})"
+        if PAPERS_EMBEDDER not in several:
             raise request.refused(f"cells of {listed}: say which --embedder")
         request.say(f"{listed}: {PAPERS_EMBEDDER} is shown; --embedder chooses another")
         chosen = [cell for cell in chosen if cell.about["embedder"] in (PAPERS_EMBEDDER, NO_EMBEDDER)]
-    if ranks:
-        refuse_sets(request, chosen, "it has no samples-to-correct; `harness plot passk` draws it")
+    if order_for and any(cell.outcomes.ranks is None for cell in chosen):
+        why = f"chooses sets, not an order: it has no {order_for}; `harness plot passk` draws it"
+        raise request.refused(f"selector {chosen[0].about['selector']!r} {why}")
     return chosen
 
 
-def refuse_sets(request: Request, chosen: Sequence[Chosen], why: str) -> None:
-    """Raise HarnessError if the cells' selector chooses sets, not an order."""
-    if any(cell.outcomes.ranks is None for cell in chosen):
-        raise request.refused(f"selector {chosen[0].about['selector']!r} chooses sets, not an order: {why}")
-
-
-def telling(request: Request, shown: Sequence[Chosen], always: Sequence[str] = ()) -> list[str]:
+def telling(
+    request: Request, shown: Sequence[Chosen], always: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[str]:
     """Return the fields in `always`, and those others, tried in the order of `FIELDS`, that tell more cells apart.
 
-    HarnessError if two cells have the same values of all fields.
+    HarnessError if two cells have the same values of all fields but those in `without`, which are never returned.
     """
+    usable = [name for name in FIELDS if name not in without]
 
     def apart(fields: Iterable[str]) -> int:
         return len({called(cell, fields) for cell in shown})
 
-    fields = [name for name in FIELDS if name in always]
-    for name in FIELDS:
-        more = [each for each in FIELDS if each in fields or each == name]
+    fields = [name for name in usable if name in always]
+    for name in usable:
+        more = [each for each in usable if each in fields or each == name]
         if apart(more) > apart(fields):
             fields = more
     if apart(fields) < len(shown):
         one, other, *_ = next(group for group in grouped(shown, lambda cell: called(cell, fields)) if len(group) > 1)
         raise request.refused(
-            f"cells {one.key} and {other.key} ({called(one, FIELDS)}) differ in nothing that a figure can name "
+            f"cells {one.key} and {other.key} ({called(one, usable)}) differ in nothing that a figure can name "
             "(a version, a setting): give a folder that holds one of them"
         )
     return fields
@@ -175,7 +180,7 @@ def named(
     `always` and `without` are labels that are in every name, and in none.
     """
     at_most(request, len(shown), what)
-    fields = [name for name in telling(request, shown, always) if name not in without]
+    fields = telling(request, shown, always, without)
     return [called(cell, fields) for cell in shown]
 
 
@@ -187,16 +192,33 @@ def grouped(chosen: Iterable[Chosen], key: Callable[[Chosen], Hashable]) -> list
     return list(groups.values())
 
 
-def one_each(request: Request, shown: Sequence[Chosen], by: Sequence[str]) -> None:
-    """Raise HarnessError if two cells have the same values of the fields `by`: the figure shows one of each."""
-    for group in grouped(shown, lambda cell: called(cell, by)):
-        if len(group) > 1:
-            differ = [name for name in telling(request, group) if name not in by]
-            options = [f"--{name}" for name in differ if name in OPTIONS]
-            narrow = f"narrow them by {' '.join(options)}" if options else "give a folder that holds one of them"
-            raise request.refused(
-                f"{called(group[0], by)}: {len(group)} cells, which differ in {', '.join(differ)}: {narrow}"
-            )
+def several(
+    request: Request, groups: Sequence[list[Chosen]], names: Sequence[str], field: str, remedy: str
+) -> list[list[Chosen]]:
+    """Return the groups that have at least two values of the field; a line says which are left out.
+
+    names    the labels by which a group is called in messages
+    remedy   the option of `harness run` that makes a second value
+
+    HarnessError if no group has two values, a group has two cells of one value, or there are too many of them.
+    """
+    comparable = [group for group in groups if len({cell.about[field] for cell in group}) > 1]
+    for group in groups:
+        if group not in comparable:
+            run = f"{called(group[0], names)} was run with one {field} ({group[0].about[field]})"
+            if not comparable:
+                raise request.refused(f"{run}: run others too, `harness run {remedy}`")
+            request.say(f"left out: {run}")
+    for group in comparable:
+        for alike in grouped(group, lambda cell: cell.about[field]):
+            if len(alike) > 1:
+                differ = [name for name in telling(request, alike) if name != field]
+                options = [f"--{name}" for name in differ if name in OPTIONS]
+                narrow = f"narrow them by {' '.join(options)}" if options else "give a folder that holds one of them"
+                who = f"{called(alike[0], (*names, field))}: {len(alike)} cells"
+                raise request.refused(f"{who}, which differ in {', '.join(differ)}: {narrow}")
+        at_most(request, len(group), f"{field}s")
+    return comparable
 
 
 def at_most(request: Request, count: int, what: str, most: int = MOST) -> None:
@@ -219,11 +241,18 @@ def references(request: Request) -> list[Chosen]:
     return [Chosen(key, cell) for key, cell in sorted(held.items())]
 
 
-def holding(request: Request, every: Sequence[Chosen], problems: Sequence[str], whose: str = "") -> list[Chosen]:
-    """Return those cells of --reference that hold all these problems; HarnessError if none does."""
-    same = [each for each in every if set(problems) <= set(each.problems)]
+def judge(request: Request, every: Sequence[Chosen], task: str, problems: Sequence[str], whose: str) -> Chosen:
+    """Return the cell of --reference that says how hard these problems are, whatever its selector.
+
+    HarnessError if none holds them all, or if cells of several pools do.
+    """
+    same = [each for each in every if each.about["task"] == task and set(problems) <= set(each.problems)]
     if not same:
-        raise request.refused(
-            f"--reference {request.reference}: no cell there holds all {len(problems)} problems{whose}"
-        )
-    return same
+        lack = f"no cell there holds all {len(problems)} problems of {whose}: run the reference's model on them"
+        raise request.refused(f"--reference {request.reference}: {lack}")
+    pools = [group[0] for group in grouped(same, lambda other: other.pool)]
+    if len(pools) > 1:
+        listed = "; ".join(called(other, telling(request, pools)) for other in pools)
+        reason = f"holds {len(pools)} pools of these problems ({listed}): give one cell's file"
+        raise request.refused(f"--reference {request.reference}: {reason}")
+    return same[0]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -14,36 +15,25 @@ from harness.results.rows import one_answer_of
 from harness.scoring import curves
 from harness.scoring.metrics import budgets as tabled_budgets
 
-from .calls import means
-from .chosen import (
-    MOST,
-    NO_EMBEDDER,
-    Chosen,
-    at_most,
-    called,
-    grouped,
-    measured,
-    named,
-    of_one_selector,
-    one_each,
-    refuse_sets,
-    telling,
-)
-from .frame import GREY, INK, LINES, Appearance, Frame, of_others, of_selectors, rounded, split
+from .calls import CALLS, means
+from .chosen import MOST, NO_EMBEDDER, Chosen, called, grouped, measured, named, of_one_selector, several, telling
+from .frame import GREY, INK, LINES, Appearance, Frame, of_others, of_selectors, rounded, split, with_ends
 from .request import PAPERS_SELECTOR, Request, Row
 
 RANDOM, ORACLE = "random (exact)", "oracle"
 RANDOM_LOOK: Appearance = {"color": INK, "marker": "", "linestyle": LINES[1]}
 ORACLE_LOOK: Appearance = {"color": GREY, "marker": "", "linestyle": LINES[2], "linewidth": 1.0}
+NOBODYS = {"selector": "", "embedder": ""}  # columns of a row that is no selector's
 
 
 # What the three share.
 
 
-def _curve(cell: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
+def _curve(common: Row, ks: Sequence[int], shares: Floats, seed: int | None = None) -> list[Row]:
+    """A curve's rows; with a seed they have the ends of its band."""
     rows = [{**common, "k": k, "passed": float(mean)} for k, mean in zip(ks, shares.mean(axis=0), strict=True)]
-    if banded:
-        for row, low, high in zip(rows, *curves.band(shares, cell.seed), strict=True):
+    if seed is not None:
+        for row, low, high in zip(rows, *curves.band(shares, seed), strict=True):
             row |= {"low": float(low), "high": float(high)}
     return rows
 
@@ -56,48 +46,26 @@ def _selected(cell: Chosen, **common: Any) -> list[Row]:
     """
     ks, shares = curves.selected_shares(cell.outcomes, _budgets(cell))
     ahead, behind = (curve(cell.outcomes, cell.seed) for curve in (curves.selected_curve, curves.random_curve))
-    rows = _curve(cell, {**cell.columns, **common}, ks, shares)
+    rows = _curve({**cell.columns, **common}, ks, shares, cell.seed)
     for row, factor in zip(rows, curves.factors(ahead, behind, ks), strict=True):
-        low, high = factor.times_ci or (None, None)
-        row |= {"times_fewer": factor.times, "times_fewer_low": low, "times_fewer_high": high}
+        row |= with_ends("times_fewer", factor.times, factor.times_ci)
     return rows
 
 
 def _random(cell: Chosen, **common: Any) -> list[Row]:
     ks = _budgets(cell)
-    return _curve(cell, {**_of_no_selector(cell), **common}, ks, curves.random_shares(cell.outcomes, ks))
+    return _curve({**cell.columns, **NOBODYS, **common}, ks, curves.random_shares(cell.outcomes, ks), cell.seed)
 
 
 def _budgets(cell: Chosen) -> list[int]:
     return curves.budgets(int(cell.outcomes.n.min()))
 
 
-def _of_no_selector(cell: Chosen) -> Row:
-    return {**cell.columns, "selector": "", "embedder": ""}
+def _draw_curves(axes: Any, rows: Sequence[Row], looks: Mapping[Any, Appearance], *by: str, last: int = 0) -> None:
+    """Plot the curves in per cent, each with its band where it has one; marks stand at the budgets of the tables.
 
-
-def _several(request: Request, groups: Sequence[list[Chosen]], field: str, remedy: str) -> list[list[Chosen]]:
-    """The groups with at least two values of the field; each other is named as left out. HarnessError if none has two.
-
-    HarnessError also if a group has two cells of one value.
+    last   the largest k on the axis; 0: the panel's own largest budget
     """
-    comparable = [group for group in groups if len({cell.about[field] for cell in group}) > 1]
-    for group in groups:
-        if group not in comparable:
-            who = called(group[0], ("task", "model"))
-            run = f"was run with one {field} ({group[0].about[field]})"
-            if not comparable:
-                raise request.refused(f"{who} {run}: run others too, `harness run --grid {field}={remedy}`")
-            request.say(f"left out: {who}, which {run}")
-    at_most(request, len(comparable), "panels")
-    for group in comparable:
-        one_each(request, group, (field,))
-        at_most(request, len(group), f"{field}s")
-    return comparable
-
-
-def _draw_curves(axes: Any, rows: Sequence[Row], looks: Mapping[Any, Appearance], *by: str) -> None:
-    """Plot the curves in per cent, each with its band where it has one; marks stand at the budgets of the tables."""
     parts = split(rows, *by)
     bands = sum("low" in part[0] for part in parts.values())
     for key, part in parts.items():
@@ -107,10 +75,6 @@ def _draw_curves(axes: Any, rows: Sequence[Row], looks: Mapping[Any, Appearance]
         if "low" in part[0]:  # many bands make one grey cloud: the more there are, the fainter is each
             low, high = ([100 * row[end] for row in part] for end in ("low", "high"))
             Frame.band(axes, ks, low, high, look, 0.3 / max(bands, 3))
-
-
-def _finish(axes: Any, rows: Sequence[Row], last: int | None = None) -> None:
-    """Set title and axes; k goes up to `last`, by default to the panel's own largest budget."""
     Frame.log_axis(axes.xaxis, 1.0, last or max(row["k"] for row in rows), base=2)
     sizes = {(row["n"], row["problems"]) for row in rows}
     Frame.name(axes, rows[0]["panel"], *(f"n = {n}, {problems} problems" for n, problems in sizes if len(sizes) == 1))
@@ -127,16 +91,15 @@ class Samplers:
 
         A task and model with only one sampler is left out; HarnessError if nothing is left.
         """
-        cells = of_one_selector(request, ranks=False)
+        cells = of_one_selector(request, None)
         groups = grouped(cells, lambda cell: (cell.about["task"], cell.about["split"], cell.about["model"]))
-        groups = _several(request, groups, "sampler", "vanilla+low-temp")
+        groups = several(request, groups, ("task", "model"), "sampler", "--grid sampler=vanilla+low-temp")
         names, rows = named(request, [group[0] for group in groups], ("task", "model"), ("sampler",)), []
         for group, panel in zip(groups, names, strict=True):
             for cell in group:
                 if set(cell.problems) != set(group[0].problems):
                     who = f"cells {group[0].key} and {cell.key} ({called(cell, ('task', 'model'))})"
                     raise request.refused(f"{who} are not of the same problems: run both with the same --limit")
-            for cell in group:
                 series = cell.about["sampler"]
                 rows += _random(cell, panel=panel, series=series, by="random")
                 rows += _selected(cell, panel=panel, series=series, by="selector")
@@ -151,7 +114,6 @@ class Samplers:
         frame = Frame(f"pass@k of {selector} and of random, across samplers", rows, "panel")
         for axes, part in frame:
             _draw_curves(axes, part, every, "series", "by")
-            _finish(axes, part)
         keys = {selector: lines["selector"], "random": lines["random"]}
         return frame.finish(looks | {key: {"color": INK, **line} for key, line in keys.items()})
 
@@ -165,22 +127,21 @@ class Representations:
         Random has rows of both. A pool with only one embedder is left out; HarnessError if none is left, or if the
         selector reads no vectors or chooses sets.
         """
-        every = measured(request, PAPERS_SELECTOR)
+        every = of_one_selector(request, CALLS, embedders=True)
         cells = [cell for cell in every if cell.about["embedder"] != NO_EMBEDDER]
         if not cells:
             spec = every[0].about["selector"]
             raise request.refused(f"selector {spec!r} reads no vectors: name one that does (--selector)")
-        refuse_sets(request, cells, "it has no samples-to-correct")
-        groups = grouped(cells, lambda cell: cell.pool)
-        groups = _several(request, groups, "embedder", "hidden-mean+hidden-last")
+        remedy, groups = "--grid embedder=hidden-mean+hidden-last", grouped(cells, lambda cell: cell.pool)
+        groups = several(request, groups, ("task", "model"), "embedder", remedy)
         firsts, rows = [group[0] for group in groups], []
         names = named(request, firsts, ("task", "model", "sampler"), ("embedder",))
-        for group, panel in zip(groups, names, strict=True):
-            curve, mean = ({"panel": panel, "measure": measure} for measure in ("pass@k", "samples-to-correct"))
-            rows += _random(group[0], **curve, series=RANDOM)
+        for first, group, panel in zip(firsts, groups, names, strict=True):
+            curve, mean = ({"panel": panel, "measure": measure} for measure in ("pass@k", CALLS))
+            rows += _random(first, **curve, series=RANDOM)
             for cell in group:
                 rows += _selected(cell, **curve, series=cell.about["embedder"])
-            rows.append({**_of_no_selector(group[0]), **mean, "series": RANDOM, "calls": means(group[0])["random"]})
+            rows.append({**first.columns, **NOBODYS, **mean, "series": RANDOM, "calls": means(first)["random"]})
             for cell in group:
                 calls = {f"calls{end}": means(cell)[f"selected{end}"] for end in ("", "_low", "_high")}
                 rows.append({**cell.columns, **mean, "series": cell.about["embedder"], **calls})
@@ -197,8 +158,7 @@ class Representations:
         last = max(row["k"] for row in rows if row["measure"] == "pass@k")
         for axes, part in frame:
             if part[0]["measure"] == "pass@k":
-                _draw_curves(axes, part, looks, "series")
-                _finish(axes, part, last)
+                _draw_curves(axes, part, looks, "series", last=last)
             else:
                 self._draw_calls(axes, part, looks)
         ends = [axes.get_xlim() for axes in frame.axes[1::2]]
@@ -216,7 +176,7 @@ class Representations:
                 axes.plot([row["calls_low"], row["calls_high"]], [height] * 2, color=look["color"])
             axes.plot(row["calls"], height, **look)
         axes.set_yticks(range(len(others)), [row["series"] for row in reversed(others)])
-        axes.set(xlabel="samples-to-correct (mean calls, 95 %)", ylim=(-0.6, len(others) - 0.4))
+        axes.set(xlabel=f"{CALLS} (mean calls, 95 %)", ylim=(-0.6, len(others) - 0.4))
         axes.grid(axis="y", visible=False)
 
 
@@ -228,35 +188,29 @@ class PassK:
 
         The selectors are sorted by calls, the fewest first.
         """
+
+        def calls_and_name(cell: Chosen) -> tuple[float, str, str]:
+            return cell.metrics.samples_to_correct or math.inf, cell.about["selector"], cell.about["embedder"]
+
         groups = grouped(measured(request), lambda cell: cell.pool)
         firsts, without = [group[0] for group in groups], ("selector", "embedder")
         names, rows = named(request, firsts, ("task", "model", "sampler"), without, "pools"), []
         for group, panel in zip(groups, names, strict=True):
-            part = self._of_pool(request, group, panel)
-            left = sorted({row["series"] for row in part if row["selector"]} - set(best_selectors(part)))
-            if left:
-                drawn = (
-                    f"of {MOST + len(left)} selectors {MOST} are drawn, by their mean pass@k ({PAPERS_SELECTOR} always)"
+            first, fields, ks = group[0], telling(request, group, ("selector",)), _budgets(group[0])
+            common = {**first.columns, **NOBODYS, "panel": panel}
+            part = _random(first, panel=panel, series=RANDOM)
+            part += _curve({**common, "series": ORACLE}, ks, curves.oracle_shares(first.outcomes, ks))
+            answer = one_answer_of(cell.cell["problems"] for cell in group)
+            for series, shares in answer.curves().items():
+                part += _curve({**common, "series": series}, answer.ks, shares)
+            for cell in sorted(group, key=calls_and_name):  # " · none": it reads no vectors
+                part += _selected(cell, panel=panel, series=called(cell, fields).removesuffix(f" · {NO_EMBEDDER}"))
+            if left := best_selectors(part)[1]:
+                request.say(
+                    f"{panel}: of {MOST + len(left)} selectors {MOST} are drawn, by their mean pass@k "
+                    f"({PAPERS_SELECTOR} always); in the table only: {', '.join(sorted(left))}"
                 )
-                request.say(f"{panel}: {drawn}; in the table only: {', '.join(left)}")
             rows += part
-        return rows
-
-    def _of_pool(self, request: Request, group: Sequence[Chosen], panel: str) -> list[Row]:
-        first, fields, ks = group[0], telling(request, group, ("selector",)), _budgets(group[0])
-        common = {**_of_no_selector(first), "panel": panel}
-        rows = _random(first, panel=panel, series=RANDOM)
-        rows += _curve(first, {**common, "series": ORACLE}, ks, curves.oracle_shares(first.outcomes, ks), banded=False)
-        answer = one_answer_of(cell.cell["problems"] for cell in group)
-        for series, shares in answer.curves().items():
-            rows += _curve(first, {**common, "series": series}, answer.ks, shares, banded=False)
-
-        def calls_or_last(cell: Chosen) -> tuple[float, str, str]:
-            calls = cell.metrics.samples_to_correct
-            return float("inf") if calls is None else calls, cell.about["selector"], cell.about["embedder"]
-
-        for cell in sorted(group, key=calls_or_last):  # " · none": it reads no vectors
-            rows += _selected(cell, panel=panel, series=called(cell, fields).removesuffix(f" · {NO_EMBEDDER}"))
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
@@ -264,11 +218,8 @@ class PassK:
 
         At most 12 selectors are drawn, the best ones; the legend says how many more the CSV has.
         """
-        shown, left = [], []
-        for part in split(rows, "panel").values():
-            best = best_selectors(part)
-            shown += [row for row in part if not row["selector"] or row["series"] in best]
-            left.append(len({row["series"] for row in part if row["selector"]}) - len(best))
+        left = {panel: best_selectors(part)[1] for panel, part in split(rows, "panel").items()}
+        shown = [row for row in rows if not row["selector"] or row["series"] not in left[row["panel"]]]
         answers = list(split([row for row in shown if not row["selector"]], "series"))[2:]
         looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK}
         # Grey, with a marker that is no selector's; avg@k, the first, is the same for every k and has none.
@@ -280,20 +231,19 @@ class PassK:
         frame = Frame(title, shown, "panel")
         for axes, part in frame:
             _draw_curves(axes, part, looks, "series")
-            _finish(axes, part)
-        counted = f"{max(left)} more in the CSV" if min(left) == max(left) else f"up to {max(left)} more in the CSV"
-        return frame.finish(looks, *([counted] if max(left) else []))
+        fewest, most = min(map(len, left.values())), max(map(len, left.values()))
+        return frame.finish(looks, *([f"{'' if fewest == most else 'up to '}{most} more in the CSV"] if most else []))
 
 
-def best_selectors(rows: Sequence[Row]) -> list[str]:
-    """Return the selectors to plot in one panel, in the table's order: at most 12, so that all can be told apart.
+def best_selectors(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Return the selectors to plot in one panel, at most 12, so that all can be told apart, and those left out.
 
-    If there are more, it keeps the paper's selector and those with the highest mean pass@k over the tables' budgets
+    If there are more, the paper's selector is plotted and those with the highest mean pass@k over the tables' budgets
     (a subset method has pass@k at these budgets too).
     """
     parts = split([row for row in rows if row["selector"]], "series")
     passed = {series: {row["k"]: rounded(row["passed"]) for row in part} for series, part in parts.items()}
     ks = set(tabled_budgets(max(row["k"] for row in rows))).intersection(*passed.values())
     papers = {series for series, part in parts.items() if part[0]["selector"].partition(":")[0] == PAPERS_SELECTOR}
-    best = sorted(parts, key=lambda series: (series not in papers, -fmean(passed[series][k] for k in ks)))[:MOST]
-    return [series for series in parts if series in best]
+    best = sorted(parts, key=lambda series: (series not in papers, -fmean(passed[series][k] for k in ks)))
+    return best[:MOST], best[MOST:]

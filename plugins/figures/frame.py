@@ -77,11 +77,11 @@ def write(request: Request, out: Path | None = None, kinds: Sequence[str] = ("pd
 
     HarnessError, one line, if these cells cannot make the figure; it says what to run instead.
     """
-    figure, folder = _figure(request), out or request.store / FOLDER
+    _figure(request)  # a wrong name is told before a library that lacks
     extras.require("plot", "matplotlib")
-    rows = table(request)
+    rows, folder = table(request), out or request.store / FOLDER
     with styled():
-        drawing = figure.draw(rows)
+        drawing = _figure(request).draw(rows)
         contents = {kind: encoded(drawing, kind) for kind in kinds}
     contents["csv"] = inert_text.csv_table(rows).encode()  # no text in it runs as a formula in a spreadsheet
     for kind, content in contents.items():
@@ -210,7 +210,7 @@ class Frame:
     def interval(
         axes: Any, x: float, row: Row, column: str, look: Appearance, scale: float = 1, width: float = 0.8
     ) -> None:
-        """Draw the row's interval of a column, upright at x, if it has one."""
+        """Draw the row's interval of a column (`with_ends`), upright at x, if it has one."""
         ends = [row[f"{column}_low"], row[f"{column}_high"]]
         if ends[0] is not None:
             axes.plot([x, x], [scale * end for end in ends], color=look["color"], linewidth=width)
@@ -240,6 +240,12 @@ class Frame:
             axes.axvline(part[0]["mean"], ymax=0.05, color=looks[group]["color"], linewidth=2.5)
         axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
         axes.set_ylim(bottom=0)
+
+
+def with_ends(column: str, value: float | None, ends: Sequence[float | None] | None) -> Row:
+    """Return a column and its interval as they stand in a row: COLUMN, COLUMN_low, COLUMN_high."""
+    low, high = ends or (None, None)
+    return {column: value, f"{column}_low": low, f"{column}_high": high}
 
 
 def short(names: Sequence[str]) -> dict[str, str]:

@@ -11,30 +11,24 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.results.leaderboard import Across, Board, across, boards, gather, pool_name
+from harness.results.leaderboard import Across, Board, Gathered, across, boards, pool_name
 from harness.results.rows import Row as ResultRow
 from harness.scoring import stats
 
 from .chosen import MOST, NO_EMBEDDER, Chosen, at_most, measured
-from .frame import GREY, LINES, Frame, of_others, of_selectors, short, split
+from .frame import GREY, LINES, Frame, of_others, of_selectors, short, split, with_ends
 from .request import PAPERS_SELECTOR, Request, Row
 
-IMPROVEMENT = ("improvement", "improvement_low", "improvement_high")
-Shown = tuple[Chosen, ResultRow]
 
-
-def _pools(request: Request) -> tuple[dict[str, Chosen], list[Board]]:
-    """The cells by their keys, and the tables that hold one of them."""
+def _tables(request: Request) -> tuple[dict[str, Chosen], list[Board]]:
+    """The cells by their keys, and the tables that they make."""
     cells = {cell.key: cell for cell in measured(request)}
-    tables = boards(gather(request.folders))
-    return cells, [table for table in tables if any(row.cell in cells for row in table.rows)]
+    return cells, boards(Gathered({key: cell.cell for key, cell in cells.items()}))
 
 
-def _shown(line: Across, table: Board, cells: dict[str, Chosen]) -> Iterator[Shown]:
-    """The cells of a table that are of this selector and embedder, with their rows."""
-    for row in table.rows:
-        if (row.name, row.embedder) == (line.selector, line.embedder) and row.cell in cells:
-            yield cells[row.cell], row
+def _shown(line: Across, table: Board) -> Iterator[ResultRow]:
+    """The rows of a table that are of this selector and embedder."""
+    return (row for row in table.rows if (row.name, row.embedder) == (line.selector, line.embedder))
 
 
 def _called(line: Across) -> str:
@@ -44,7 +38,7 @@ def _called(line: Across) -> str:
 def _improvement_axis(axes: Any, rows: Sequence[Row]) -> None:
     """Make the y axis logarithmic, with a line at 1, where a selector is as good as random."""
     axes.axhline(1, color=GREY, linewidth=0.8, linestyle=LINES[1], zorder=1)
-    ends = [row[column] for row in rows for column in IMPROVEMENT if row[column]]
+    ends = [row[f"improvement{end}"] for row in rows for end in ("", "_low", "_high") if row[f"improvement{end}"]]
     Frame.log_axis(axes.yaxis, min(ends), max(ends))
     axes.set(ylabel="random's calls / the selector's")
 
@@ -63,36 +57,36 @@ class Gains:
         it best, and RepExp. HarnessError if no selector has ranked every pool. Problems without a correct response are
         in no class, since no order is better there.
         """
-        cells, tables = _pools(request)
+        cells, tables = _tables(request)
         at_most(request, len(tables), "pools")
         everywhere = [line for line in across(tables) if line.pools == len(tables)]
-        best = {line.selector: line for line in reversed(everywhere)}  # with the vectors that serve it best
-        names = dict.fromkeys(line.selector for line in everywhere)  # the best first
-        if request.selector:
-            shown = [each for each in names if each.partition(" ")[0] == request.selector]
-        else:
-            shown = [each for place, each in enumerate(names) if place < self.BEST or each == PAPERS_SELECTOR]
+        best: dict[str, Across] = {}  # the best selectors first, each with the vectors that serve it best
+        for line in everywhere:
+            best.setdefault(line.selector, line)
+        shown = list(best.values())
+        if not request.selector:
+            shown = [line for place, line in enumerate(shown) if place < self.BEST or line.selector == PAPERS_SELECTOR]
         if not shown:
             raise request.refused(f"no ranker has cells of all {len(tables)} pools: give folders whose cells share one")
         return [
-            {**cell.columns, "panel": pool_name(table), "series": _called(best[each]), **values}
+            {**cells[row.cell].columns, "panel": pool_name(table), "series": _called(line), **values}
             for table in tables
-            for each in shown
-            for cell, _ in _shown(best[each], table, cells)
-            for values in self._classes(cell)
+            for line in shown
+            for row in _shown(line, table)
+            for values in self._classes(cells[row.cell])
         ]
 
     def _classes(self, cell: Chosen) -> Iterator[Row]:
         """Yield the values of each class of hardness that has problems enough."""
-        share, (random, selected) = cell.outcomes.c / cell.outcomes.n, cell.calls
+        share = cell.outcomes.c / cell.outcomes.n
         for above, up_to in pairwise(self.CLASSES):
             inside = (share > above) & (share <= up_to)
             if inside.sum() >= self.LEAST:
-                pair = random[inside], selected[inside]
+                random, selected = pair = cell.random_calls[inside], cell.calls[inside]
                 row = {"above": above, "up_to": up_to, "questions": int(inside.sum())}
-                row |= {"random": float(pair[0].mean()), "selected": float(pair[1].mean())}
-                ratios = (row["random"] / row["selected"], *(stats.ratio_interval(*pair, cell.seed) or (None, None)))
-                yield row | dict(zip(IMPROVEMENT, ratios, strict=True))
+                row |= {"random": float(random.mean()), "selected": float(selected.mean())}
+                ratio = row["random"] / row["selected"]
+                yield row | with_ends("improvement", ratio, stats.ratio_interval(*pair, cell.seed))
 
     def draw(self, rows: Sequence[Row]) -> Any:
         named = short([row["panel"] for row in rows])
@@ -127,25 +121,25 @@ class Strength:
         half of the pools have, and the two that are best of those on the most pools. Where nothing is correct there is
         no point.
         """
-        cells, tables = _pools(request)
-        lines, selector = across(tables), request.selector or PAPERS_SELECTOR
+        cells, tables = _tables(request)
+        wanted = lines = across(tables)
         if not lines:
             raise request.refused("cells of selectors that choose sets, not orders: they have no samples-to-correct")
-        wanted = [line for line in lines if line.selector.partition(" ")[0] == selector]
         if not request.selector:
-            wanted = [line for line in wanted if 2 * line.pools >= len(tables)]
+            papers = [line for line in lines if line.selector.partition(" ")[0] == PAPERS_SELECTOR]
+            wanted = [line for line in papers if 2 * line.pools >= len(tables)]
             best = {line.selector: line for line in reversed(lines) if line.pools == lines[0].pools}
             ordered = sorted(best.values(), key=lambda line: -line.improvement)
             wanted += [line for line in ordered[: self.BEST] if line.selector != PAPERS_SELECTOR]
         at_most(request, len(wanted), "selectors and embedders")
         rows = []
-        for ranker in wanted:
-            for cell, row in (shown for table in tables for shown in _shown(ranker, table, cells)):
+        for line in wanted:
+            for row in (row for table in tables for row in _shown(line, table)):
                 if row.improvement and row.pass_at_k_random["1"]:
-                    ratios = (row.improvement, *(row.improvement_ci or (None, None)))
-                    about: Row = {"panel": _called(ranker), "series": f"{row.model}, {row.task}"}
+                    about: Row = {"panel": _called(line), "series": f"{row.model}, {row.task}"}
                     about |= {"pass_at_1": row.pass_at_k_random["1"]}
-                    rows.append({**cell.columns, **about, **dict(zip(IMPROVEMENT, ratios, strict=True))})
+                    about |= with_ends("improvement", row.improvement, row.improvement_ci)
+                    rows.append({**cells[row.cell].columns, **about})
         if not rows:
             raise request.refused("no pool has a correct response: there is no improvement to draw")
         at_most(request, len(split(rows, "series")), "models and tasks", self.SERIES)

@@ -20,8 +20,8 @@ from harness.scoring.curves import budgets
 from harness.scoring.stats import difference_interval
 from harness.system.json_text import digest
 
-from .chosen import holding, references
-from .frame import GREY, Frame, of_others, split
+from .chosen import judge, references
+from .frame import GREY, Frame, of_others, split, with_ends
 from .request import Request, Row
 
 BINS, FEWER_BINS = 10, 4  # the paper's, and those of too few questions for ten
@@ -119,24 +119,22 @@ def _common(series: str, records: Sequence[stopping_times.Record]) -> Row:
 def _by_hardness(request: Request, runs: Runs) -> list[Row]:
     """A row per sampler and bin, the hardest last; the gain is over the first sampler, whose rows have no gain."""
     shares = {series: _shares(records) for series, records in runs.items()}
-    baseline = next(iter(shares))
-    ids = np.array(sorted(shares[baseline]))
-    judge = holding(request, references(request), ids.tolist())[0]
-    hardness = judge.hardness(ids.tolist())
-    binned = np.array_split(np.lexsort((ids, hardness)), bin_count(request, len(ids)))
+    baseline, labels = next(iter(shares)), next(iter(runs.values()))[0]["labels"]
+    ids = sorted(shares[baseline])
+    judging = judge(request, references(request), labels["task"], ids, f"{labels['task']} · {labels['model']}")
+    hardness, binned = judging.hardest_last(ids, bin_count(request, len(ids)))
     rows = []
     for series, records in runs.items():
         for place, members in enumerate(binned, 1):
-            solved, first = (np.array([shares[each][key] for key in ids[members]]) for each in (series, baseline))
+            solved, first = (np.array([shares[each][ids[at]] for at in members]) for each in (series, baseline))
             low, high = float(hardness[members].min()), float(hardness[members].max())
             row = {**_common(series, records), "panel": "hardness", "bin": place, "questions": len(members)}
-            row |= {"judged_by": judge.about["model"], "hardness_low": low, "hardness_high": high}
+            row |= {"judged_by": judging.about["model"], "hardness_low": low, "hardness_high": high}
             row |= {"solved": float(solved.mean())}
             if series != baseline:
                 gains = solved - first
                 seed = int(digest([baseline, gains.tolist()], 8), 16)
-                ends = difference_interval(gains, seed) or (None, None)
-                row |= {"over": baseline, "gain": float(gains.mean()), "gain_low": ends[0], "gain_high": ends[1]}
+                row |= {"over": baseline} | with_ends("gain", float(gains.mean()), difference_interval(gains, seed))
             rows.append(row)
     return rows
 

@@ -19,7 +19,7 @@ from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 
-from .chosen import Chosen, named, of_one_selector, refuse_sets
+from .chosen import Chosen, named, of_one_selector
 from .frame import GREY, INK, LINES, Frame, bins, of_selectors, split
 from .request import Request, Row
 
@@ -35,7 +35,7 @@ class Likelihoods:
         Groups are all responses, the first k picks and correct responses; `mean` and `responses` are of the whole
         group.
         """
-        cells, rows = of_one_selector(request, ranks=False), []
+        cells, rows = of_one_selector(request, "first picks"), []
         k = request.k or -(-min(int(cell.outcomes.n.min()) for cell in cells) // PART)
         for cell, panel in zip(cells, named(request, cells, ("task", "model", "sampler")), strict=True):
             groups = _values(request, cell, k)
@@ -71,7 +71,6 @@ def _values(request: Request, chosen: Chosen, k: int) -> dict[str, Floats]:
     selector = rebuilt(load_registry(request.plugin_files), cell)
     if selector is None:
         raise request.refused(f"selector {spec!r} is not the version that made cell {chosen.key}: run it again")
-    refuse_sets(request, [chosen], "it has no first picks")
     problems = stored_problems(request.store, cell)
     if len(problems) < len(chosen.problems):
         raise request.refused(

@@ -33,11 +33,8 @@ RESIDUES = frozenset("ACDEFGHIKLMNPQRSTVWYXBUZO")  # the last five are folded as
 LONGEST = 1022  # residues that ESM-2 has positions for
 TOGETHER = 1024  # residues in one batch of short sequences
 SHORT = 128  # residues of a short sequence, at most; a longer one is folded alone
-CHUNKED = (
-    (384, None),
-    (640, 128),
-    (LONGEST, 64),
-)  # (longest sequence, size of a chunk of the attention; None: no chunks)
+# (longest sequence, size of a chunk of the attention; None: no chunks)
+CHUNKED = ((384, None), (640, 128), (LONGEST, 64))
 LEAST_CHUNK = 16
 PROBE_S = 60.0  # a length is timed only if it should take less than this
 # TFLOP of one sequence of 1,000 l residues: l, l² and l³. Counted on the real trunk's blocks at 64, 256, 512 and 916.
@@ -81,11 +78,9 @@ class EsmFold:
 
     def check(self) -> None:
         """Raise HarnessError if the weights are not here, or in a folder whose config has no published size."""
-        if self.copy.weights().fetch:
-            raise HarnessError(
-                f"proteins: the verifier's weights are not on this machine: {self.copy.weights()}: "
-                f"{self.copy.weights().fetch}"
-            )
+        weights = self.copy.weights()
+        if weights.fetch:
+            raise HarnessError(f"proteins: the verifier's weights are not on this machine: {weights}: {weights.fetch}")
         self.copy.check_folder(_sizes)
 
     def weights(self) -> list[Weights]:
@@ -102,7 +97,7 @@ class EsmFold:
         values: dict[str, dict[str, float]] = {}
         by_length: dict[int, list[str]] = {}
         for text in dict.fromkeys(texts):
-            if is_sequence(text):
+            if 0 < len(text) <= LONGEST and RESIDUES.issuperset(text):
                 by_length.setdefault(len(text), []).append(text)
         for length, same in sorted(by_length.items()):
             size = max(1, TOGETHER // length) if length <= SHORT else 1
@@ -122,7 +117,8 @@ class EsmFold:
         for length in dict.fromkeys((lengths[0], lengths[len(lengths) // 2], lengths[-1])):
             if speeds and operations(length) / list(speeds.values())[-1] > PROBE_S:
                 break
-            batch = _random_sequences(length, max(1, TOGETHER // length) if length <= SHORT else 1)
+            rng, size = np.random.default_rng(0), max(1, TOGETHER // length) if length <= SHORT else 1
+            batch = ["".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), length)) for _ in range(size)]
             if not speeds:
                 self._folded(batch)  # loads and warms up
             began = time.perf_counter()
@@ -159,23 +155,19 @@ class EsmFold:
 
     def _run(self, batch: Sequence[str], chunk: int | None) -> Iterator[dict[str, float]]:
         import torch
+        from transformers.models.esm.openfold_utils import compute_tm
 
         model = self._model
         model.trunk.set_chunk_size(chunk)
         with torch.inference_mode():
             output = model.infer(list(batch))
             for row in range(len(batch)):
-                yield {
-                    "plddt": self._plddt(output, row),
-                    "ptm": row_ptm(output["ptm_logits"], row, len(batch[row]), model.distogram_bins),
-                }
-
-    def _plddt(self, output: Any, row: int) -> float:
-        """Return the mean confidence of a row, over its existing atoms or over its Cα atoms."""
-        plddt, exists = output["plddt"][row].double(), output["atom37_atom_exists"][row].double()
-        if self.plddt_mean == "ca":
-            plddt, exists = plddt[:, CA], exists[:, CA]
-        return float((plddt * exists).sum() / exists.sum())
+                plddt, exists = output["plddt"][row].double(), output["atom37_atom_exists"][row].double()
+                if self.plddt_mean == "ca":
+                    plddt, exists = plddt[:, CA], exists[:, CA]
+                logits = output["ptm_logits"][row : row + 1]  # (1, L, L, bins): not `output.ptm`, the batch's largest
+                ptm = compute_tm(logits, max_bin=31, no_bins=model.distogram_bins)
+                yield {"plddt": float((plddt * exists).sum() / exists.sum()), "ptm": float(ptm)}
 
     @cached_property
     def _model(self) -> Any:
@@ -195,24 +187,6 @@ class EsmFold:
         return {name: value for name, value in self.__dict__.items() if name != "_model"}
 
 
-def row_ptm(logits: Any, row: int, length: int, bins: int) -> float:
-    """Return the pTM of one sequence of a batch, from the batch's logits (rows, L, L, bins).
-
-    row      the sequence's index in the batch
-    length   residues of the sequence
-
-    The model's own `output.ptm` is the largest pTM of the batch.
-    """
-    from transformers.models.esm.openfold_utils import compute_tm
-
-    return float(compute_tm(logits[row : row + 1, :length, :length], max_bin=31, no_bins=bins))
-
-
-def is_sequence(text: str) -> bool:
-    """Return whether the text is a sequence of residues that ESMFold accepts."""
-    return 0 < len(text) <= LONGEST and RESIDUES.issuperset(text)
-
-
 def chunk_for(length: int) -> int | None:
     """Return how many rows of the attention over pairs to compute at once for `length` residues; None: all."""
     return next((chunk for longest, chunk in CHUNKED if length <= longest), CHUNKED[-1][1])
@@ -221,11 +195,6 @@ def chunk_for(length: int) -> int | None:
 def operations(length: int) -> float:
     """Return the TFLOP of folding one sequence of `length` residues."""
     return sum(factor * (length / 1000) ** power for power, factor in enumerate(TFLOP, 1))
-
-
-def _random_sequences(length: int, count: int) -> list[str]:
-    rng = np.random.default_rng(0)
-    return ["".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), length)) for _ in range(count)]
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, int]:

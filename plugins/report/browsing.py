@@ -38,21 +38,19 @@ Columns: TypeAlias = tuple[str | None, str | None]
 class Browser:
     """Makes the view of each problem from the store, the cells and their selectors, which are built once.
 
-    refused   by a cell's key, why its selector cannot rank again
+    built   by a cell's key its selector, or why it cannot rank again
     """
 
     def __init__(self, root: Path, cells: Sequence[Cell], plugin_files: Sequence[Path]) -> None:
         self.root, self.cells, self.registry = root, cells, load_registry(plugin_files)
         self.built: dict[str, Any] = {}
-        self.refused: dict[str, str] = {}
         for cell in cells:
+            spec = cell.content["labels"]["selector"]
+            changed = HarnessError(f"selector {spec!r} is another version than the one that made this cell")
             try:
-                if (selector := rebuilt(self.registry, cell.content)) is None:
-                    spec = cell.content["labels"]["selector"]
-                    raise HarnessError(f"selector {spec!r} is another version than the one that made this cell")
-                self.built[cell.key] = selector
+                self.built[cell.key] = rebuilt(self.registry, cell.content) or changed
             except HarnessError as failure:
-                self.refused[cell.key] = str(failure)
+                self.built[cell.key] = failure
 
     @cached_property
     def stored(self) -> dict[str, StoredProblem]:
@@ -109,11 +107,11 @@ class Browser:
         if cell.kind == "subset":
             sets = (stored.ranking(cell.content)["trials"] or [{}])[0]
             return {"sets": sets, "note": "" if sets else "no response is correct, so none was chosen"}
-        entry, selector = cell.by_id[stored.problem.id], self.built.get(cell.key)
+        entry, selector = cell.by_id[stored.problem.id], self.built[cell.key]
         first = (entry["orders"] or [[]])[0]
         order, note = self.order(cell, pool, stored.problem, first) if again else (first, STORED)
         h = np.asarray((pool.embeddings if pool.embeddings.shape[1] else fallback)[list(order)], float)
-        if selector is not None and hasattr(selector, "bonuses"):
+        if hasattr(selector, "bonuses"):
             figure, values = selector.bonus, selector.bonuses(h)
         else:
             figure, values = "distance to the nearest earlier pick", nearest_earlier(h)
@@ -126,8 +124,8 @@ class Browser:
         stored   the picks of the first trial that the store has
         """
         try:
-            if cell.key in self.refused:
-                raise HarnessError(self.refused[cell.key])
+            if isinstance(self.built[cell.key], HarnessError):
+                raise self.built[cell.key]
             order = picks(self.built[cell.key], cell.content, pool, problem, 0, most=max(PICKS, len(stored)))
             if order[: len(stored)] != list(stored):
                 raise HarnessError("this machine's order differs from them")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -64,17 +64,29 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Ce
     embedder (a selector whose file was edited) only one is returned: the first in the order of `keys`, without keys the
     newest. HarnessError if there is no cell, or cells of the keys differ in what they must share (`Cell.compared`).
     """
-    folder = root / "cells"
+    folder, candidates = root / "cells", list[Cell]()
     paths = sorted(folder.glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
     if not paths:
         raise HarnessError(f"report: no cells in {folder}: `harness run` makes some, --store says where")
-    given = [_cell(path, cells.read(path)) for path in (_matching(paths, key) for key in dict.fromkeys(keys))]
-    candidates = given or list(_readable(paths, progress))
+    measured = set[str]()
+    for path in dict.fromkeys(cells.named(key, [folder], "report") for key in keys) or paths:
+        try:
+            content = cells.read(path)
+            ranked = digest([content["labels"], content["inputs"]["pool"].get("key")])
+            if "failed" not in content:
+                candidates.append(Cell(path.stem, content))
+                measured.add(ranked)
+            elif keys or ranked not in measured:  # else the selector has a newer result
+                raise HarnessError(f"cell {path}: failed ({content['failed']})")
+        except HarnessError as failure:
+            if keys:
+                raise
+            progress.say(f"left out: {failure}")
     if not candidates:
         raise HarnessError(f"report: no cell in {folder} has results")
     alike = [cell for cell in candidates if cell.compared == candidates[0].compared]
     if keys and len(alike) < len(candidates):
-        other = next(cell for cell in candidates if cell.compared != candidates[0].compared)
+        other = next(cell for cell in candidates if cell not in alike)
         raise HarnessError(
             f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
             "one report shows one pool"
@@ -88,39 +100,6 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Ce
         for (selector, embedder), cell in first.items()
     ]
     return sorted(named, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
-
-
-def _matching(paths: Sequence[Path], key: str) -> Path:
-    matches = [path for path in paths if path.stem.startswith(key)]
-    if len(matches) != 1:
-        matched = f"{len(matches)} cells" if matches else "no cell"
-        begins = f"begins the key of {matched} of {paths[0].parent}"
-        raise HarnessError(f"report: {key!r} {begins}; write it as the table does")
-    return matches[0]
-
-
-def _readable(paths: Sequence[Path], progress: Progress) -> Iterator[Cell]:
-    """The cells with results, of paths from the newest; a failure is told unless the selector has a newer result."""
-    measured = set[str]()
-    for path in paths:
-        try:
-            content = cells.read(path)
-            ranked = digest([content["labels"], content["inputs"]["pool"].get("key")])
-            if "failed" in content and ranked in measured:
-                continue
-            yield _cell(path, content)
-            measured.add(ranked)
-        except HarnessError as failure:
-            progress.say(f"left out: {failure}")
-
-
-def _cell(path: Path, content: cells.Cell) -> Cell:
-    if "failed" in content:
-        raise HarnessError(f"cell {path}: failed ({content['failed']})")
-    for entry in content["problems"]:
-        if "orders" in entry:
-            entry["orders"] = entry["orders"][:1]  # the page shows the first trial
-    return Cell(path.stem, content)
 
 
 # What the page shows of them.
@@ -154,8 +133,7 @@ def curves(shown: Sequence[Cell]) -> list[dict[str, Any]]:
     """Return a dict for each curve, random and the oracle first: name, kind, budgets `k`, and `mean`, `low` and `high`.
 
     The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle and for the kind
-    "answer" (avg@k, maj@k, best-of-k), and if there is only one problem. Random's band shows how much another sample of
-    problems would change the curve.
+    "answer" (avg@k, maj@k, best-of-k), and if there is only one problem.
     """
     first, seed = cells.outcomes(shown[0].content), cells.resampling_seed(shown[0].content)
     ks = budgets(int(first.n.min()))
@@ -182,19 +160,18 @@ def _curve(name: str, kind: str, ks: Sequence[int], shares: Floats, seed: int | 
 
 def commands(shown: Sequence[Cell]) -> list[str]:
     """Return the commands of the shell that make the cells again: one for each set of options that they record."""
-    groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for cell in shown:
         options = without_folders(cell.content["config"])
         selectors = options.pop("selector", [cell.content["labels"]["selector"]])
-        groups.setdefault(canonical_json(options), (options, []))[1].extend(map(str, selectors))
-    return [_command({**options, "selector": selectors}) for options, selectors in groups.values()]
-
-
-def _command(options: Mapping[str, Any]) -> str:
-    words = ["harness", "run"]
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        for each in value if isinstance(value, list) else [value]:
-            if each is not False and each is not None:
-                words += [option] if each is True else [option, str(each)]
-    return " ".join(shlex.quote(visible(word).replace("\n", " ")) for word in words)
+        options = groups.setdefault(canonical_json(options), {**options, "selector": []})
+        options["selector"] += map(str, selectors)
+    lines = []
+    for options in groups.values():
+        words = ["harness", "run"]
+        for name, value in options.items():
+            for each in value if isinstance(value, list) else [value]:
+                if each is not False and each is not None:
+                    words += [f"--{name.replace('_', '-')}"] + ([] if each is True else [str(each)])
+        lines.append(" ".join(shlex.quote(visible(word).replace("\n", " ")) for word in words))
+    return lines

@@ -47,9 +47,7 @@ def write_report(
     keys   or their beginnings; none: the newest cell and all that can be compared with it
     out    None: ROOT/report.html
     """
-    cells = chosen_cells(root, keys, progress)
-    out = out or root / "report.html"
-    browser = Browser(root, cells, plugin_files)
+    browser, out = Browser(root, chosen_cells(root, keys, progress), plugin_files), out or root / "report.html"
     data = with_files(report_data(browser, progress), browser, out.with_name(f"{out.stem}-files"), progress)
     write_atomically(out, page(data))
     return out
@@ -61,9 +59,9 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     entries = hardest_first(cells[0].content["problems"])
     order = [entry["id"] for entry in entries]
     prompts = {name: stored.problem.prompt for name, stored in browser.stored.items()}
-    shown = looks([cell.name for cell in cells])
+    shown, rows = looks([cell.name for cell in cells]), [cell.row for cell in cells]
     summary = {
-        "about": without_folders(_about(cells[0])) | {"one_answer": list(answer_remarks([cell.row for cell in cells]))},
+        "about": without_folders(_about(cells[0])) | {"one_answer": list(answer_remarks(rows))},
         **table(cells),
         "curves": curves(cells),
         "selectors": [{"name": cell.name, "kind": cell.kind, "look": vars(shown[cell.name])} for cell in cells],
@@ -73,9 +71,8 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     available = [entry for entry in entries if entry["id"] in browser.stored]
     views = _views(browser, available, order, progress)
     inside, cut_at = fitted(views, BUDGET_BYTES - len(encoded(summary)) - len(order))
-    lacking, note = len(order) - len(available), ""
-    if lacking:
-        note = f"{lacking:,} problems have no responses in the store."
+    lacking = len(order) - len(available)
+    note = f"{lacking:,} problems have no responses in the store." if lacking else ""
     if not available:
         note = "The responses of this run are not in the store, so there is nothing to browse."
     browsing = {"shown": len(inside), "total": len(order), "cut_at": cut_at, "note": note}
@@ -84,14 +81,12 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
 
 def _about(cell: Cell) -> dict[str, Any]:
     labels, row = cell.content["labels"], cell.row
-    remarks = list(verdict_remarks(row))
-    if not row.solvable:
-        remarks.append("no response is correct: no selector can differ here")
+    no_use = [] if row.solvable else ["no response is correct: no selector can differ here"]
     return {
         "title": list(dict.fromkeys(str(labels[name]) for name in ("task", "split", "model", "sampler"))),
         **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust")},
         **{name: labels[name] for name in ("trials", "seed")},
-        "remarks": remarks,
+        "remarks": [*verdict_remarks(row), *no_use],
         "pool": key_of(cell.content, "pool"),
         "versions": cell.content.get("versions", {}),
     }
@@ -195,9 +190,8 @@ def with_files(data: dict[str, Any], browser: Browser, folder: Path, progress: P
         budget = int(np.clip(FILES_BYTES // len(beside), *FILE_BYTES))
         with progress.stage("report files", len(beside), "problems") as stage:
             for at, entry in beside.items():
-                for view in fitted([browser.view(entry, again=False)], budget)[
-                    0
-                ]:  # none if it is too large, however cut
+                views, _ = fitted([browser.view(entry, again=False)], budget)
+                for view in views:  # none if it is too large, however cut
                     write_atomically(folder / f"{at}.js", side_file(report, view))
                     written.add(at)
                 stage.advance()

@@ -36,15 +36,15 @@ def test_scatter_shows_both_means_and_models_the_calls_saved_from_the_weakest_wi
 
 def test_a_task_that_one_model_alone_ran_is_left_out_and_alone_is_refused(copied_cells):
     line = refused("models", copied_cells, model="parrot", **VANILLA)
-    assert line == "one model a task (parrot): run a weaker or stronger one too, `harness run --model M`"
+    assert line == "colours was run with one model (parrot): run others too, `harness run --model M`"
     other = cell_of(copied_cells, model="crow")
     other["labels"]["task"] = other["inputs"]["pool"]["key"] = "shades"
     stored.write(copied_cells, other)
     notes = []
     assert {row["task"] for row in rows_of("models", copied_cells, **VANILLA, say=notes.append)} == {"colours"}
-    assert notes == ["left out: shades, which one model alone ran (crow)"]
+    assert notes == ["left out: shades was run with one model (crow)"]
     line = refused("models", copied_cells, embedder="hidden-mean")
-    assert line == "colours · test · parrot: 2 cells, which differ in sampler: narrow them by --sampler"
+    assert line == "colours · parrot: 2 cells, which differ in sampler: narrow them by --sampler"
 
 
 def test_questions_shows_every_problem_and_the_exact_chances(cells):

@@ -36,7 +36,8 @@ def test_folders_without_cells_are_refused_and_a_cell_that_cannot_be_counted_is_
     assert rows_of("scatter", copied_cells, model="crow", say=notes.append)
     assert notes[0].startswith(f"not counted: cell {copied_cells}/broken.json: not JSON")
     where = "`harness run` keeps its cells in runs/cells"
-    assert refused("passk", tmp_path / "no") == f"no folder {tmp_path}/no; {where}"
+    line = refused("passk", tmp_path / "no")
+    assert line == f"results {tmp_path}/no: no such folder; {where}"
     toy("--selector", "twice", store=tmp_path / "failed")
     folder = tmp_path / "failed" / "cells"
     assert refused("passk", folder) == f"no cells in {folder} (1 that failed); {where}"

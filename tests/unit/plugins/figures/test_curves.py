@@ -37,7 +37,7 @@ def test_samplers_shows_random_and_the_selector_over_each_samplers_pool(cells):
         points.add((row["series"], row["by"], row["k"]))
     both = [(sampler, by) for sampler in ("low-temp", "vanilla") for by in ("random", "selector")]
     assert points == {(*pair, k) for pair in both for k in range(1, 17)}
-    assert "left out: colours · crow, which was run with one sampler (vanilla)" in notes
+    assert "left out: colours · crow was run with one sampler (vanilla)" in notes
     assert statistics.median(widths) > 0.05
 
 
@@ -112,6 +112,29 @@ def test_the_panels_of_representations_share_their_x_axes(cells):
     assert calls.get_xlim() == fewer.get_xlim()
     (low, high), every = calls.get_xlim(), [row["calls"] for row in rows + easier if row["measure"] != "pass@k"]
     assert low < min(every) < max(every) < high
+
+
+def test_pools_whose_embedders_differ_have_panels_of_their_own_named_by_what_else_differs(cells, tmp_path):
+    pytest.importorskip("matplotlib")
+    first = {"model": "parrot", "sampler": "vanilla", "selector": "spread"}
+
+    def two_pools(folder, seed):
+        for place, embedder in enumerate(("hidden-mean", "letters", "hidden-mean", "letters")):
+            cell = cell_of(cells, **first, embedder=embedder)
+            if place > 1:
+                cell["labels"]["seed"], cell["inputs"]["pool"]["key"] = seed, "another"
+                cell["labels"]["embedder"] = cell["inputs"]["embedding"]["key"] = f"words-{place}"
+            stored.write(folder, cell)
+        return folder
+
+    rows = rows_of("representations", two_pools(tmp_path / "seeds", 7))
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    assert panels == [f"colours · parrot · vanilla · seed {seed}" for seed in (0, 7)]
+    with frame.styled():
+        assert len(curves.Representations().draw(rows).axes) == 4
+    assert len({row["panel"] for row in rows_of("passk", tmp_path / "seeds")}) == 2
+    line = refused("representations", two_pools(tmp_path / "alike", 0))
+    assert "differ in nothing that a figure can name" in line
 
 
 def test_one_sampler_or_embedder_and_other_problems_are_not_compared(cells, tmp_path):
@@ -197,8 +220,8 @@ def test_the_papers_selector_is_drawn_however_it_fares_and_a_single_one_alone(cr
     for row in rows:
         if row["series"] == "one13":
             row["series"], row["selector"] = "repexp:lam=2 · tfidf", "repexp:lam=2"
-    kept = curves.best_selectors(rows)
+    kept, _ = curves.best_selectors(rows)
     assert len(kept) == 12
     assert "repexp:lam=2 · tfidf" in kept
     assert "one11" not in kept
-    assert curves.best_selectors(rows_of("passk", crowd, selector="one13")) == ["one13"]
+    assert curves.best_selectors(rows_of("passk", crowd, selector="one13")) == (["one13"], [])

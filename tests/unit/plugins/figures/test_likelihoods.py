@@ -71,7 +71,7 @@ def test_what_the_store_lacks_or_holds_otherwise_is_said(toy, harness, tmp_path)
     options = {"store": root}
     assert refused("likelihoods", folder, k=17, **options).startswith("-k 17: the smallest pool of cell")
     line = refused("likelihoods", folder, selector="head", **options)
-    assert line == "selector 'head' chooses sets, not an order: it has no first picks"
+    assert line == "selector 'head' chooses sets, not an order: it has no first picks; `harness plot passk` draws it"
     elsewhere = refused("likelihoods", folder, store=tmp_path / "else")
     assert elsewhere.startswith(f"store {tmp_path}/else holds 0 of the 6 problems of cell")
     for path in files_of(root, "vectors"):
