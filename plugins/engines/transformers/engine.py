@@ -21,7 +21,7 @@ from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
 from harness_plugins.models.adapter import Adapter
-from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, quiet, require_known
+from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, quiet
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
 from ..row_chunks import Chunks
@@ -69,7 +69,6 @@ class Transformers(OnCheckpoint):
     libraries = ("torch", "transformers")
     steers = True
     stops = True
-    states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
         self.dtype = dtype_name("transformers", self.dtype)
@@ -122,7 +121,7 @@ class Transformers(OnCheckpoint):
 
         Under a sampler that steers, a prompt's responses are sampled one after another; only then `until` is called.
         """
-        require_known("transformers", request.states, self.states)
+        self._require_states(request.states)
         part = self._checkpoint
         ids = [part.prompt_ids(prompt) for prompt in request.prompts]
         if request.sampler.steers:
@@ -179,7 +178,7 @@ class Transformers(OnCheckpoint):
         Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
         last state.
         """
-        require_known("transformers", states, self.states)
+        self._require_states(states)
 
         def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
             from .sampling import pool

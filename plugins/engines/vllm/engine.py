@@ -20,7 +20,7 @@ import numpy as np
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
-from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, require_known
+from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
 from .child.harness_vllm.protocol import Arrays, packed, unpacked
@@ -85,7 +85,6 @@ class Vllm(OnCheckpoint):
     libraries = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
     steers = False
     stops = True
-    states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
         self.dtype = dtype_name("vllm", self.dtype)
@@ -140,7 +139,7 @@ class Vllm(OnCheckpoint):
             raise HarnessError(
                 f"vllm: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
             )
-        require_known("vllm", states, self.states)
+        self._require_states(states)
         ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
         self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
         self._loaded()
@@ -170,7 +169,7 @@ class Vllm(OnCheckpoint):
 
         Equal, up to rounding, to what `sample` returns. A response of no token has its prompt's last state.
         """
-        require_known("vllm", states, self.states)
+        self._require_states(states)
         return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
 
     def score(
