@@ -299,10 +299,9 @@ class Checkpoint:
 
 
 class OnCheckpoint:
-    """The base class of engines with a checkpoint, for a kind of device ("cpu", "cuda"); no member loads weights."""
+    """The base class of engines with a checkpoint; no member loads weights."""
 
     _checkpoint: Checkpoint
-    _device: str
     states: Sequence[str] = ("mean", "last", "penultimate")
 
     @property
