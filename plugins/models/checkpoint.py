@@ -16,6 +16,7 @@ from harness import HarnessError, Message, Responses
 from harness.records import Weights
 from harness.system.extras import hub_is_out_of_reach
 
+from . import smollm2
 from .location import (
     CONFIG,
     TEMPLATES,
@@ -314,7 +315,8 @@ class OnCheckpoint:
 
     def weights(self) -> list[Weights]:
         """What a run shows of the owner and licence of weights that the harness fetched; else empty."""
-        return self._checkpoint.location.weights
+        place = self._checkpoint.location
+        return [smollm2.WEIGHTS] if place.name == smollm2.NAME and place.folder == smollm2.folder() else []
 
     def to_fetch(self) -> str:
         """Return what has to be downloaded before sampling; "" if nothing, or if the hub cannot be reached."""

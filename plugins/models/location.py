@@ -23,9 +23,10 @@ from typing import Any
 
 from harness import HarnessError
 from harness.errors import Lacking, did_you_mean
-from harness.records import Weights
 from harness.system.files import user_cache, write_atomically
 from harness.system.json_text import read
+
+from . import smollm2
 
 EMBEDDED = Path(__file__).parent / "tiny24" / "models"
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -65,13 +66,6 @@ class Location:
     def source(self) -> str:
         return str(self.folder or self.name)
 
-    @property
-    def weights(self) -> list[Weights]:
-        """What a run shows of the owner and licence of a fetched model; empty for any other."""
-        from . import smollm2
-
-        return [smollm2.WEIGHTS] if self.name == smollm2.NAME and self.folder == smollm2.folder() else []
-
 
 def embedded(name: str) -> Path | None:
     """The folder of an embedded model (tiny24/README.md); None for any other name."""
@@ -90,8 +84,6 @@ def locate(model: str, takes_gguf: bool = False) -> Location:
     that exists, the fetched model `smollm2-135m`, or a model on the hub ("org/name"; not looked up here). HarnessError
     for any other name, for a folder without config, weights or tokenizer, and for GGUF unless it `takes_gguf`.
     """
-    from . import smollm2
-
     path = Path(model).expanduser()
     looks_like_path = model.startswith((".", "~")) or os.path.isabs(model)
     if not looks_like_path and (folder := embedded(model)):
@@ -105,31 +97,27 @@ def locate(model: str, takes_gguf: bool = False) -> Location:
         return Location(model, None)
     if path.suffix.lower() == ".gguf" and path.is_file() and takes_gguf:
         return Location(path.stem, path.parent, path)
-    _require_checkpoint(path)
-    return Location(path.resolve().name, path)
-
-
-def _require_checkpoint(folder: Path) -> None:
-    if not folder.exists():
-        raise HarnessError(f"model folder {folder} does not exist")
-    if folder.suffix.lower() == ".gguf" and folder.is_file():
+    if not path.exists():
+        raise HarnessError(f"model folder {path} does not exist")
+    if path.suffix.lower() == ".gguf" and path.is_file():
         raise HarnessError(
-            f"model {folder} is in GGUF format, which only engine transformers reads: "
-            f"`python -m {__package__}.dequantize {folder} FOLDER` makes a folder that all engines read"
+            f"model {path} is in GGUF format, which only engine transformers reads: "
+            f"`python -m {__package__}.dequantize {path} FOLDER` makes a folder that all engines read"
         )
-    if not folder.is_dir():
-        raise HarnessError(f"model {folder} is a file: give its folder")
-    if (files := sorted(folder.glob("*.gguf"))) and not any(True for weights in WEIGHTS for _ in folder.glob(weights)):
-        raise HarnessError(f"model folder {folder} has only GGUF: give the file, e.g. --model {files[0]}")
-    if (folder / ADAPTER_CONFIG).is_file():
-        base = read_json(folder / ADAPTER_CONFIG, "adapter").get("base_model_name_or_path")
+    if not path.is_dir():
+        raise HarnessError(f"model {path} is a file: give its folder")
+    if (files := sorted(path.glob("*.gguf"))) and not any(True for weights in WEIGHTS for _ in path.glob(weights)):
+        raise HarnessError(f"model folder {path} has only GGUF: give the file, e.g. --model {files[0]}")
+    if (path / ADAPTER_CONFIG).is_file():
+        base = read_json(path / ADAPTER_CONFIG, "adapter").get("base_model_name_or_path")
         raise HarnessError(
-            f"model folder {folder} is an adapter of {base if isinstance(base, str) else 'some model'}: give that as "
-            f"--model, and the adapter as --engine transformers:adapter={folder} (or vllm:adapter=...)"
+            f"model folder {path} is an adapter of {base if isinstance(base, str) else 'some model'}: give that as "
+            f"--model, and the adapter as --engine transformers:adapter={path} (or vllm:adapter=...)"
         )
     for part, patterns in ((CONFIG, [CONFIG]), ("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
-        if not any(path.is_file() for pattern in patterns for path in folder.glob(pattern)):
-            raise HarnessError(f"model folder {folder} has no {part} (looked for {', '.join(patterns)})")
+        if not any(file.is_file() for pattern in patterns for file in path.glob(pattern)):
+            raise HarnessError(f"model folder {path} has no {part} (looked for {', '.join(patterns)})")
+    return Location(path.resolve().name, path)
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

@@ -193,8 +193,10 @@ class Vllm(OnCheckpoint):
         sampled = [finished[j] for j in range(len(ids))]
         if not states or while_sampling:
             return sampled
-        pooled = [self._encoded(prompt, responses, states) for prompt, responses in zip(ids, sampled, strict=True)]
-        return [replace(responses, states=vectors) for responses, vectors in zip(sampled, pooled, strict=True)]
+        return [
+            replace(responses, states=self.encode(prompt, responses, states))
+            for prompt, responses in zip(request.prompts, sampled, strict=True)
+        ]
 
     def encode(
         self,
@@ -208,7 +210,20 @@ class Vllm(OnCheckpoint):
         Equal, up to rounding, to what `sample` returns. A response of no token has its prompt's last state.
         """
         self._require_states(states)
-        return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
+        prompt_ids = self._checkpoint.prompt_ids(prompt)
+        rows = self._rows_with_room(prompt_ids, responses)
+        vectors: dict[str, Floats] = {}
+        if not rows or not states:
+            return vectors
+        self._loaded()
+        message = {"do": "encode", "states": list(states)}
+        arrays = packed("prompts", [prompt_ids]) | packed("rows", rows)
+        for head, columns in self._answers(message, arrays, pooling=bool(self._fault)):
+            for kind in states:
+                whole = vectors.setdefault(kind, np.zeros((len(rows), columns[kind].shape[1]), np.float32))
+                whole[head["first"] : head["first"] + head["n"]] = columns[kind]
+            report(head["n"])
+        return vectors
 
     def score(
         self,
@@ -299,28 +314,6 @@ class Vllm(OnCheckpoint):
             token_ids=token_ids,
             states={kind: np.concatenate([part[kind] for part in parts]) for kind in states},
         )
-
-    def _encoded(
-        self,
-        prompt_ids: list[int],
-        responses: Responses,
-        states: Sequence[str],
-        report: Callable[[int], None] = lambda rows: None,
-    ) -> dict[str, Floats]:
-        rows = self._rows_with_room(prompt_ids, responses)
-        pooled: dict[str, Floats] = {}
-        if not rows or not states:
-            return pooled
-        message = {"do": "encode", "states": list(states)}
-        self._loaded()
-        for head, columns in self._answers(
-            message, packed("prompts", [prompt_ids]) | packed("rows", rows), pooling=bool(self._fault)
-        ):
-            for kind in states:
-                whole = pooled.setdefault(kind, np.zeros((len(rows), columns[kind].shape[1]), np.float32))
-                whole[head["first"] : head["first"] + head["n"]] = columns[kind]
-            report(head["n"])
-        return pooled
 
     def _answers(
         self, message: Mapping[str, Any], arrays: Arrays, pooling: bool = False
