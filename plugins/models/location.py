@@ -1,7 +1,7 @@
 """What a model's name means, and all that is read of it without torch and transformers, which load for seconds.
 
 A run whose responses are all stored needs nothing else of its model: name, content hash or commit, stored type, whether
-it has a chat template, about how large it is.
+it has a chat template. (Of a GGUF file transformers reads the template.)
 """
 
 from __future__ import annotations
