@@ -92,25 +92,13 @@ class Sampler:
 
     def __init__(self, request: dict[str, Any]) -> None:
         import torch
-        from esm import tokenization as t
         from esm.models.esm3 import ESM3
 
         device, weights = request["device"], request["weights"]
         self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-        # What `get_esm3_model_tokenizers` returns, without its download: sequences need no annotations.
-        annotations = Path(tempfile.mkdtemp()) / "annotations.csv"
-        annotations.write_text("label,label_clean,count\n")
-        tokenizers = t.TokenizerCollection(
-            t.EsmSequenceTokenizer(),
-            t.StructureTokenizer(),
-            t.SecondaryStructureTokenizer(kind="ss8"),
-            t.SASADiscretizingTokenizer(),
-            t.InterProQuantizedTokenizer(),
-            t.ResidueAnnotationsTokenizer(csv_path=str(annotations)),
-        )
         # All weights are from the file; sequences need none of its decoders, which are not loaded.
         decoders = dict.fromkeys(("structure_encoder_fn", "structure_decoder_fn", "function_decoder_fn"))
-        model = ESM3(**request["sizes"], **decoders, tokenizers=tokenizers)
+        model = ESM3(**request["sizes"], **decoders, tokenizers=_tokenizers())
         model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True), strict=True)
         if not all(bool(part.isfinite().all()) for part in model.parameters()):
             raise ValueError(f"{weights}: holds weights that are not finite")
@@ -159,6 +147,22 @@ class Sampler:
         filled = tokens[:, 1:-1].tolist()
         texts = ["".join(letter[number] for number in row) for row in filled]
         return {"sequences": texts, "tokens": filled, "logprobs": logprobs.tolist()}
+
+
+def _tokenizers() -> Any:
+    """Return what `get_esm3_model_tokenizers` returns, without its download: sequences need no annotations."""
+    from esm import tokenization as t
+
+    annotations = Path(tempfile.mkdtemp()) / "annotations.csv"
+    annotations.write_text("label,label_clean,count\n")
+    return t.TokenizerCollection(
+        t.EsmSequenceTokenizer(),
+        t.StructureTokenizer(),
+        t.SecondaryStructureTokenizer(kind="ss8"),
+        t.SASADiscretizingTokenizer(),
+        t.InterProQuantizedTokenizer(),
+        t.ResidueAnnotationsTokenizer(csv_path=str(annotations)),
+    )
 
 
 def main() -> None:
