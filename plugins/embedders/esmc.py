@@ -87,12 +87,16 @@ class EsmC:
         """
         distinct = sorted(dict.fromkeys(texts), key=len)  # similar lengths together: little padding
         for text in distinct:
-            _check_letters(text)
+            at = next((place for place, letter in enumerate(text) if letter not in LETTERS), None)
+            if at is not None or not text:
+                fault = f"{text[at]!r} at {at + 1}" if at is not None else "an empty text"
+                raise HarnessError(f"esmc: embeds proteins, one letter a residue, not {fault} (in {text[:40]!r})")
         rows: dict[str, Any] = {}
         while len(rows) < len(distinct):
-            remaining = distinct[len(rows) :]
-            chunks = Chunks(_fitting(remaining, self.tokens), "esmc")
-            for chunk, vectors in chunks.over(remaining[: chunks.size], self._means):
+            remaining, size = distinct[len(rows) :], 1
+            while size < len(remaining) and (size + 1) * (len(remaining[size]) + 2) <= self.tokens:
+                size += 1  # as many as fit when they are padded to the longest
+            for chunk, vectors in Chunks(size, "esmc").over(remaining[:size], self._means):
                 rows.update(zip(chunk, vectors, strict=True))
         return np.stack([rows[text] for text in texts])
 
@@ -165,18 +169,3 @@ def whole_model(factory: Any, copy: Copy, device: str, sizes: Callable[[Mapping[
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, int]:
     return {name: config[name] for name in ("hidden_size", "num_hidden_layers")}
-
-
-def _fitting(texts: Sequence[str], tokens: int) -> int:
-    """Return how many texts, of ascending length, have at most `tokens` tokens when padded; at least one."""
-    count = 1
-    while count < len(texts) and (count + 1) * (len(texts[count]) + 2) <= tokens:
-        count += 1
-    return count
-
-
-def _check_letters(text: str) -> None:
-    at = next((place for place, letter in enumerate(text) if letter not in LETTERS), None)
-    if at is not None or not text:
-        fault = f"{text[at]!r} at {at + 1}" if at is not None else "an empty text"
-        raise HarnessError(f"esmc: embeds proteins, one letter a residue, not {fault} (in {text[:40]!r})")

@@ -38,15 +38,11 @@ class RandomFeatures:
         """Return (n, dim) float32; the problem is not used."""
         import numpy as np
 
-        vectors = {text: self._vector(text) for text in dict.fromkeys(texts)}
+        vectors = {}
+        for text in dict.fromkeys(texts):
+            hashed = hashlib.sha256(f"{self.seed}:{text}".encode("utf-8", "surrogatepass"))
+            vectors[text] = np.random.default_rng(int.from_bytes(hashed.digest(), "big")).standard_normal(self.dim)
         return np.array([vectors[text] for text in texts], np.float32).reshape(len(texts), self.dim)
-
-    def _vector(self, text: str) -> NDArray[np.float64]:
-        import numpy as np
-
-        content = f"{self.seed}:{text}".encode("utf-8", "surrogatepass")
-        seed = int.from_bytes(hashlib.sha256(content).digest(), "big")
-        return np.random.default_rng(seed).standard_normal(self.dim)
 
 
 @hookimpl

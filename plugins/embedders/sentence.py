@@ -24,7 +24,7 @@ from harness.errors import Lacking
 from harness.system import extras
 from harness.system.extras import hub_is_out_of_reach
 
-from ..models.location import Location, ModelFiles, content_hash, one_line_errors
+from ..models.location import CONFIG, Location, content_hash, hub_file, one_line_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ class Sentence:
         if folder is not None:
             return {"weights": content_hash(folder)}
         try:
-            return {"commit": ModelFiles(_located(self.model), "main", hub_is_out_of_reach()).commit}
+            return {"commit": hub_file(self.model, CONFIG, "main", hub_is_out_of_reach()).parent.name}
         except OSError:
             if self.model == DEFAULT and not extras.missing([PACKAGED]):
                 return {"weights": content_hash(_packaged())}

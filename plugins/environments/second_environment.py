@@ -17,12 +17,7 @@ ANSWERS_S = 300.0  # a first import of torch on a busy machine takes a minute
 
 _VERSIONS_SCRIPT = """
 import importlib.metadata as m, json, sys
-def version(name):
-    try:
-        return m.version(name)
-    except m.PackageNotFoundError:
-        return None
-print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+print(json.dumps({name: next((d.version for d in m.distributions(name=name)), None) for name in sys.argv[1:]}))
 """
 
 
@@ -73,8 +68,7 @@ class SecondEnvironment:
 
         HarnessError if the interpreter does not run.
         """
-        versions: dict[str, str | None] = self.answer(python, _VERSIONS_SCRIPT, *distributions)
-        return versions
+        return dict(self.answer(python, _VERSIONS_SCRIPT, *distributions))
 
     def answer(self, python: Path, script: str, *arguments: str) -> Any:
         """Run a script, given as its source, in that interpreter; return the JSON that it prints, parsed.
@@ -85,9 +79,7 @@ class SecondEnvironment:
             command: list[str | Path] = [python, "-c", script, *arguments]
             completed = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)
             return parsed(completed.stdout, "its answer")
-        except subprocess.CalledProcessError as failure:
-            reason = (failure.stderr.strip().splitlines() or [str(failure)])[-1]
-            raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure
         except (OSError, ValueError, subprocess.SubprocessError) as failure:
-            reason = str(failure).splitlines()[0]
+            said = failure.stderr.strip() if isinstance(failure, subprocess.CalledProcessError) else ""
+            reason = said.splitlines()[-1] if said else str(failure).splitlines()[0]
             raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure

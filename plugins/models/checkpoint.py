@@ -8,6 +8,7 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,18 @@ from harness import HarnessError, Message, Responses
 from harness.records import Weights
 from harness.system.extras import hub_is_out_of_reach
 
-from .location import GgufFile, Location, ModelFiles, content_hash, device_kind, one_line_errors
+from . import smollm2
+from .location import (
+    CONFIG,
+    TEMPLATES,
+    TOKENIZER_CONFIG,
+    Location,
+    content_hash,
+    device_kind,
+    hub_file,
+    one_line_errors,
+    read_json,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -47,21 +59,9 @@ class Checkpoint:
         return f"{self.location.name}+{self.adapter.name}" if self.adapter else self.location.name
 
     @cached_property
-    def files(self) -> ModelFiles | GgufFile:
-        """What the model's small files say: its stored type, its size, whether it has a chat template."""
-        if self.location.gguf is not None:
-            return GgufFile(self.location.gguf)
-        return ModelFiles(self.location, self.requested_revision or "main", self.local)
-
-    @cached_property
     def local(self) -> bool:
         """Whether only files on this disk can be used: the model is a folder, or the hub cannot be reached."""
         return self.location.folder is not None or hub_is_out_of_reach()
-
-    @property
-    def to_fetch(self) -> bool:
-        """Whether it has to be downloaded first: no folder, no config in the hub's cache, and the hub answers."""
-        return not (self.location.folder or self.files.is_here or self.local)
 
     @cached_property
     def revision(self) -> str | None:
@@ -70,7 +70,7 @@ class Checkpoint:
         if content is not None:
             return content_hash(content)
         try:
-            return self.files.commit
+            return hub_file(self.location.name, CONFIG, self.requested_revision or "main", self.local).parent.name
         except OSError:
             return self.config._commit_hash  # transformers finds what is wrong
 
@@ -92,8 +92,39 @@ class Checkpoint:
         return wanted if wanted != "auto" else self.dtype_on(device_kind(self.requested_device))
 
     def dtype_on(self, device: str) -> str:
-        """Return the name of the type that dtype "auto" means on a kind of device ("cpu", "cuda")."""
-        return "float32" if device == "cpu" else self.files.dtype or "float32"
+        """Return the name of the type that dtype "auto" means on a kind of device ("cpu", "cuda").
+
+        Weights of a GGUF file are dequantized: on a GPU to bfloat16, which has the range of float32.
+        """
+        if device == "cpu":
+            return "float32"
+        if self.location.gguf:
+            return "bfloat16"
+        whole = self._json(CONFIG)
+        config = next((whole[name] for name in ("text_config", "llm_config") if whole.get(name)), whole)
+        stored = config.get("dtype") or config.get("torch_dtype") or whole.get("torch_dtype")
+        return str(stored).removeprefix("torch.") if stored else "float32"
+
+    @cached_property
+    def has_template(self) -> bool:
+        """Whether the tokenizer has a chat template; those of base models have none. Only for GGUF it is loaded."""
+        if self.location.gguf:
+            return bool(self.tokenizer.chat_template)
+        return bool(self._json(TOKENIZER_CONFIG).get("chat_template")) or any(map(self._path, TEMPLATES))
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self._path(name)
+        return read_json(path, f"model {self.location.name!r}:") if path else {}
+
+    def _path(self, name: str) -> Path | None:
+        """The model's file of that name, without transformers; None if it has none."""
+        if self.location.folder:
+            path = self.location.folder / name
+            return path if path.is_file() else None
+        try:
+            return hub_file(self.location.name, name, self.revision or "main", self.local)
+        except OSError:
+            return None
 
     @cached_property
     def device(self) -> torch.device:
@@ -101,17 +132,23 @@ class Checkpoint:
 
     @cached_property
     def config(self) -> Any:
-        """The model's config; HarnessError if the model is no causal language model."""
-        from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
+        """The model's config; HarnessError if the model is of another kind."""
+        from transformers import AutoConfig
 
         with self._source() as (source, options):
             options |= {"revision": self.requested_revision or "main", "local_files_only": self.local}
             config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
+        self.require_kind(config)
+        return config
+
+    def require_kind(self, config: Any) -> None:
+        """Raise HarnessError unless the config is that of a causal language model."""
+        from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
         architectures = config.architectures or ["CausalLM"]
         causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in architectures)
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not causal or config.is_encoder_decoder:
             raise HarnessError(f"model {self.name!r} ({', '.join(architectures)}) is not a causal language model")
-        return config
 
     @property
     def context(self) -> float:
@@ -128,6 +165,17 @@ class Checkpoint:
     @cached_property
     def model(self) -> Any:
         """The model, ready to generate, without the decoding defaults of its checkpoint (temperature, top_k, ...)."""
+        from transformers import GenerationConfig
+
+        model = self.whole("AutoModelForCausalLM", "causal language model")
+        if self.adapter:
+            packed = getattr(self.config, "quantization_config", None) is not None
+            model = self.adapter.applied(model, self.location.name, merge=not packed)
+        model.generation_config = GenerationConfig(pad_token_id=self.filler, use_cache=True)
+        return model.eval()
+
+    def whole(self, factory: str, kind: str) -> Any:
+        """Return the model that this class of transformers reads; HarnessError if its weights lack a part of it."""
         import torch
         import transformers
 
@@ -138,27 +186,40 @@ class Checkpoint:
                 options["device_map"] = {"": self.device}
             if self.location.gguf and hasattr(transformers, "GgufConfig"):  # older versions always dequantize
                 options["quantization_config"] = transformers.GgufConfig(dequantize=True)
-            model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+            model, loading = getattr(transformers, factory).from_pretrained(
                 source, dtype=dtype, trust_remote_code=False, output_loading_info=True, **options, **self._pinned
             )
         if loading["missing_keys"]:
             missing = ", ".join(sorted(loading["missing_keys"])[:3])
-            raise HarnessError(f"model {self.name!r}: its weights lack {missing}: not a whole causal language model")
+            raise HarnessError(f"model {self.name!r}: its weights lack {missing}: not a whole {kind}")
         readable = {torch.float32, torch.bfloat16, torch.float16}
         if not packed:
             model.to(self.device)
         elif {each.dtype for each in (*model.parameters(), *model.buffers())} <= readable:
             for each in model.parameters():  # all were dequantized (fp8 on a CPU): the others get their type
                 each.data = each.data.to(dtype)
-        if self.adapter:
-            model = self.adapter.applied(model, self.location.name, merge=not packed)
-        model.generation_config = transformers.GenerationConfig(pad_token_id=self.filler, use_cache=True)
-        return model.eval()
+        return model
 
     @cached_property
     def decoder(self) -> torch.nn.Module:
-        """The model's module that gives the last hidden state after the final norm."""
-        return final_decoder(self.model, self.name)
+        """The model's module whose output is the last hidden state after the final norm.
+
+        It is compared with `output_hidden_states[-1]` on a few tokens; HarnessError for a model with another structure.
+        """
+        import torch
+
+        few = torch.arange(4, device=self.model.device)[None]
+        for module in (self.model.get_decoder(), self.model.base_model):
+            outputs: list[torch.Tensor] = []
+            hook = module.register_forward_hook(lambda module, args, output, outputs=outputs: outputs.append(output[0]))
+            try:
+                expected = self.model(few, output_hidden_states=True, use_cache=False).hidden_states[-1]
+            finally:
+                hook.remove()
+            if module is not self.model and len(outputs) == 1 and torch.equal(outputs[0], expected):
+                return module
+        kind = type(self.model).__name__
+        raise HarnessError(f"{self.name}: cannot find where {kind} gives its last hidden state after the final norm")
 
     @cached_property
     def eos(self) -> list[int]:
@@ -239,10 +300,10 @@ class Checkpoint:
 
 
 class OnCheckpoint:
-    """The base class of engines with a checkpoint, for a kind of device ("cpu", "cuda"); no member loads weights."""
+    """The base class of engines with a checkpoint; no member loads weights."""
 
     _checkpoint: Checkpoint
-    _device: str
+    states: Sequence[str] = ("mean", "last", "penultimate")
 
     @property
     def name(self) -> str:
@@ -250,44 +311,28 @@ class OnCheckpoint:
 
     @property
     def chats(self) -> bool:
-        return self._checkpoint.files.has_template
+        return self._checkpoint.has_template
 
     def weights(self) -> list[Weights]:
         """What a run shows of the owner and licence of weights that the harness fetched; else empty."""
-        return self._checkpoint.location.weights
+        place = self._checkpoint.location
+        return [smollm2.WEIGHTS] if place.name == smollm2.NAME and place.folder == smollm2.folder() else []
 
     def to_fetch(self) -> str:
-        """Return what has to be downloaded before sampling, "" if nothing."""
-        return f"the weights of {self.name}" if self._checkpoint.to_fetch else ""
+        """Return what has to be downloaded before sampling; "" if nothing, or if the hub cannot be reached."""
+        part = self._checkpoint
+        if part.location.folder is not None:
+            return ""
+        from huggingface_hub import try_to_load_from_cache
 
+        cached = try_to_load_from_cache(part.location.name, CONFIG, revision=part.requested_revision or "main")
+        return "" if isinstance(cached, str) or part.local else f"the weights of {self.name}"
 
-def require_known(engine: str, states: Sequence[str], known: Sequence[str]) -> None:
-    """Raise HarnessError if one of the requested kinds of states is not in `known`; `engine` starts the message."""
-    for state in states:
-        if state not in known:
-            raise HarnessError(f"{engine}: no state {state!r}, only {', '.join(known)}")
-
-
-def final_decoder(model: Any, name: str) -> torch.nn.Module:
-    """Return the module of a causal language model whose output is the last hidden state after the final norm.
-
-    It is compared with `output_hidden_states[-1]` on a few tokens; HarnessError for a model with another structure.
-    """
-    import torch
-
-    few = torch.arange(4, device=model.device)[None]
-    for module in (model.get_decoder(), model.base_model):
-        outputs: list[torch.Tensor] = []
-        handle = module.register_forward_hook(lambda module, args, output, outputs=outputs: outputs.append(output[0]))
-        try:
-            expected = model(few, output_hidden_states=True, use_cache=False).hidden_states[-1]
-        finally:
-            handle.remove()
-        if module is not model and len(outputs) == 1 and torch.equal(outputs[0], expected):
-            return module
-    raise HarnessError(
-        f"{name}: cannot find where {type(model).__name__} gives its last hidden state after the final norm"
-    )
+    def _require_states(self, states: Sequence[str]) -> None:
+        """Raise HarnessError if one of the requested kinds of states is not known."""
+        for state in states:
+            if state not in self.states:
+                raise HarnessError(f"{type(self).__name__.lower()}: no state {state!r}, only {', '.join(self.states)}")
 
 
 def find_device(name: str) -> torch.device:

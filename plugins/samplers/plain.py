@@ -40,13 +40,10 @@ class Vanilla(Sampler):
 
     def _take(self, p: float | None, field: str) -> None:
         """Set `field` to p, its short name on the command line; if both are given, they must be equal."""
-        if p is None:
-            return
-        if getattr(self, field) not in (p, getattr(type(self), field)):
-            raise HarnessError(
-                f"{self.name}: p is short for {field}: give one of them, got {p} and {getattr(self, field)}"
-            )
-        object.__setattr__(self, field, p)
+        given = getattr(self, field)
+        if p is not None and given not in (p, getattr(type(self), field)):
+            raise HarnessError(f"{self.name}: p is short for {field}: give one of them, got {p} and {given}")
+        object.__setattr__(self, field, given if p is None else p)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Message, Problem, hookimpl
 
-from ..models.checkpoint import TEMPLATE_DATE, Checkpoint, quiet
-from ..models.location import locate, one_line_errors
+from ..models.checkpoint import TEMPLATE_DATE, Checkpoint
+from ..models.location import locate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,9 +97,7 @@ class RewardModel:
 
         part, tokenizer = self._checkpoint, self._checkpoint.tokenizer
         padding = part.config.pad_token_id
-        if (
-            padding is not None
-        ):  # the model's config says where a text ends, so its token pads, whatever the tokenizer's
+        if padding is not None:  # the config says where a text ends: its token pads, whatever the tokenizer's
             tokenizer.pad_token = tokenizer.convert_ids_to_tokens(padding)
         names = rows[0].keys()
         batch = {name: [row[name] for row in rows] for name in names}
@@ -112,43 +110,17 @@ class RewardModel:
 class _RewardCheckpoint(Checkpoint):
     """A checkpoint with one label."""
 
-    @cached_property
-    def config(self) -> Any:
-        """The model's config; HarnessError unless it has one label."""
-        from transformers import AutoConfig
-
-        with quiet(), one_line_errors(self.location):
-            config = AutoConfig.from_pretrained(
-                self.location.source,
-                revision=self.requested_revision or "main",
-                trust_remote_code=False,
-                local_files_only=self.local,
-            )
+    def require_kind(self, config: Any) -> None:
+        """Raise HarnessError unless the config has one label."""
         if config.num_labels != 1:
             raise HarnessError(
                 f"reward-model: model {self.name!r} has {config.num_labels} labels: a reward model has one (num_labels)"
             )
-        return config
 
     @cached_property
     def model(self) -> Any:
-        """The model, ready to score; HarnessError if its weights lack a part, such as the last layer."""
-        import torch
-        from transformers import AutoModelForSequenceClassification
-
-        auto: Any = AutoModelForSequenceClassification
-        with quiet(), one_line_errors(self.location):
-            model, loading = auto.from_pretrained(
-                self.location.source,
-                dtype=getattr(torch, self.dtype),
-                trust_remote_code=False,
-                output_loading_info=True,
-                **self._pinned,
-            )
-        if loading["missing_keys"]:
-            missing = ", ".join(sorted(loading["missing_keys"])[:3])
-            raise HarnessError(f"reward-model: the weights of {self.name!r} lack {missing}: not a whole reward model")
-        return model.to(self.device).eval()
+        """The model, ready to score."""
+        return self.whole("AutoModelForSequenceClassification", "reward model").eval()
 
 
 @hookimpl

@@ -18,7 +18,7 @@ from support.processes import harness_command, run_to_end
 
 from harness.errors import Lacking
 from harness.results import cells
-from harness_plugins.engines.vllm.settings import VARIABLE
+from harness_plugins.engines.vllm.engine import VARIABLE
 from harness_plugins.models import smollm2
 
 pytestmark = [pytest.mark.slow, pytest.mark.release]

@@ -29,8 +29,7 @@ from harness.errors import Lacking
 from harness.records import SampleRequest
 from harness.system.json_text import readable
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.engines.vllm.settings import VARIABLE
+from harness_plugins.engines.vllm.engine import VARIABLE, Vllm
 from harness_plugins.models import smollm2
 from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.evalplus_tasks import MbppPlus

@@ -28,8 +28,7 @@ from harness.records import SampleRequest
 from harness.testing import checks
 from harness_plugins.engines.openai.engine import OpenAI
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.engines.vllm.settings import VARIABLE
+from harness_plugins.engines.vllm.engine import VARIABLE, Vllm
 from harness_plugins.models.location import embedded as folder
 from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus
 

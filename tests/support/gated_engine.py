@@ -14,8 +14,7 @@ from harness_file_toy import Parrot
 
 from harness import HarnessError, hookimpl
 from harness.system import progress
-from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.engines.vllm.settings import Environment
+from harness_plugins.engines.vllm.engine import Environment, Vllm
 
 MARKS = Path(__file__).parent
 LIMIT_S = 300.0

@@ -1,11 +1,11 @@
-"""Run ESM3 in a separate process: reads requests, one JSON object a line, and answers each; sequences go by file.
+"""Run ESM3 in a separate process: reads requests, one JSON object a line, and answers each.
 
 It runs in the environment that has EvolutionaryScale's `esm`, which need not have the harness: it imports nothing of
 it. It ends when its input ends, so it never outlives its parent.
 
     {"do": "load", "weights": PATH, "device": "auto", "sizes": {...}}  ->  {"esm": "3.2.1.post1", ...}
     {"do": "sample", "prompt": "____", "rows": [[SEED, ROW], ...], "steps": 20, "temperature": 1.0, "top_p": 1.0,
-     "annealing": true, "letters": "ACDE...", "out": PATH}                ->  {"sampled": n}, and PATH, an .npz file
+     "annealing": true, "letters": "ACDE..."}   ->  {"sequences": [...], "tokens": [[...], ...], "logprobs": [...]}
     {"error": "..."}, {"out_of_memory": "..."}                           instead, if the request failed
 
 Sampling is that of `esm.utils.generation.iterative_sampling_tokens` with strategy "random" and schedule "cosine" (Hayes
@@ -92,10 +92,17 @@ class Sampler:
 
     def __init__(self, request: dict[str, Any]) -> None:
         import torch
+        from esm.models.esm3 import ESM3
 
-        device = request["device"]
+        device, weights = request["device"], request["weights"]
         self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-        self.model = _model(Path(request["weights"]), request["sizes"]).to(self.device).eval()
+        # All weights are from the file; sequences need none of its decoders, which are not loaded.
+        decoders = dict.fromkeys(("structure_encoder_fn", "structure_decoder_fn", "function_decoder_fn"))
+        model = ESM3(**request["sizes"], **decoders, tokenizers=_tokenizers())
+        model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True), strict=True)
+        if not all(bool(part.isfinite().all()) for part in model.parameters()):
+            raise ValueError(f"{weights}: holds weights that are not finite")
+        self.model = model.to(self.device).eval()
         if self.device.type == "cuda":
             self.model = self.model.to(torch.bfloat16)
         self.vocabulary = self.model.tokenizers.sequence.get_vocab()
@@ -137,27 +144,9 @@ class Sampler:
         if not logprobs.isfinite().all():
             raise ValueError("the model's probabilities are not finite")
         letter = {number: text for text, number in self.vocabulary.items()}
-        filled = tokens[:, 1:-1].cpu().numpy()
-        return {
-            "sequences": np.array(
-                ["".join(letter[number] for number in row) for row in filled.tolist()], dtype=np.str_
-            ),
-            "tokens": filled.astype(np.int32),
-            "logprobs": logprobs.cpu().numpy(),
-        }
-
-
-def _model(weights: Path, sizes: dict[str, int]) -> Any:
-    """Return ESM3 with all weights from the file; sequences need none of its decoders, which are not loaded."""
-    import torch
-    from esm.models.esm3 import ESM3
-
-    decoders = dict.fromkeys(("structure_encoder_fn", "structure_decoder_fn", "function_decoder_fn"))
-    model = ESM3(**sizes, **decoders, tokenizers=_tokenizers())
-    model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True), strict=True)
-    if not all(bool(part.isfinite().all()) for part in model.parameters()):
-        raise ValueError(f"{weights}: holds weights that are not finite")
-    return model
+        filled = tokens[:, 1:-1].tolist()
+        texts = ["".join(letter[number] for number in row) for row in filled]
+        return {"sequences": texts, "tokens": filled, "logprobs": logprobs.tolist()}
 
 
 def _tokenizers() -> Any:
@@ -188,9 +177,7 @@ def main() -> None:
                 sampler = Sampler(request)
                 answer = {"esm": version("esm"), "device": str(sampler.device)}
             else:
-                columns = sampler.sample(request)
-                np.savez(request["out"], **columns)
-                answer = {"sampled": len(columns["logprobs"])}
+                answer = sampler.sample(request)
         except Exception as failure:
             memory = ("not enough memory", "can't allocate memory")
             kind, text = type(failure).__name__, str(failure).strip()

@@ -2,7 +2,7 @@
 
 A prompt is a sequence with `_` for each missing letter; a fully masked one of length L is L times `_`. Each of `steps`
 steps passes the whole sequence through the model, and fills some of the masked positions, chosen at random (`child`,
-which runs in the environment that has `esm`; sequences come back by file). Row i of a problem has its own random
+which runs in the environment that has `esm`). Row i of a problem has its own random
 stream, from (seed, i).
 
 Annealing is the default of esm and of this engine: the temperature falls (at 1: to 0 with the square of the
@@ -14,7 +14,6 @@ esm may also emit `X B U Z O . -` (`alphabet=all`); this engine's default sample
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import subprocess
 import tempfile
@@ -28,7 +27,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from harness import HarnessError, Message, Responses, Sampler, hookimpl
+from harness import HarnessError, Message, Responses, hookimpl
 from harness.hookspecs import Register
 from harness.records import SampleRequest, Weights
 from harness.system.json_text import read, shaped
@@ -164,20 +163,25 @@ class Esm3:
         self.check(request.prompts, request.max_tokens)
         sampled = []
         for j, (prompt, seed) in enumerate(zip(request.prompts, request.seeds, strict=True)):
-            parts = []
-            step = functools.partial(self._sampled, masked(prompt), seed, sampler)
-            for chunk, part in self._chunks.over(range(request.n), step):
-                parts.append(part)
+            wanted = {"do": "sample", "prompt": masked(prompt), "steps": self.steps, "annealing": self.annealing}
+            wanted |= {"temperature": sampler.temperature, "top_p": sampler.top_p, "letters": ALPHABETS[self.alphabet]}
+
+            def answered(rows: Sequence[int], wanted: Any = wanted, seed: int = seed) -> dict[str, Any]:
+                return self._child.ask(**wanted, rows=[[seed, row] for row in rows])
+
+            columns: dict[str, list[Any]] = {"sequences": [], "tokens": [], "logprobs": []}
+            for chunk, part in self._chunks.over(range(request.n), answered):
+                for name, values in columns.items():
+                    values += part[name]
                 request.tokens(len(chunk) * len(masked(prompt)))
                 request.report(len(chunk))
-            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             sampled.append(
                 Responses(
-                    texts=columns["sequences"].tolist(),
+                    texts=columns["sequences"],
                     finish=["stop"] * request.n,
                     lengths=np.full(request.n, len(masked(prompt)), np.int64),
-                    logprobs=columns["logprobs"],
-                    token_ids=columns["tokens"].tolist(),
+                    logprobs=np.array(columns["logprobs"], np.float64),
+                    token_ids=columns["tokens"],
                 )
             )
             request.done(j, sampled[j])
@@ -187,34 +191,33 @@ class Esm3:
         """Raise HarnessError: this engine gives no hidden states."""
         raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
 
-    def _sampled(self, prompt: str, seed: int, sampler: Sampler, rows: Sequence[int]) -> dict[str, Any]:
-        """Sample some rows of a prompt; return their columns."""
-        out = Path(self._child.folder) / "rows.npz"
-        self._child.ask(
-            do="sample",
-            prompt=prompt,
-            rows=[[seed, row] for row in rows],
-            steps=self.steps,
-            temperature=sampler.temperature,
-            top_p=sampler.top_p,
-            annealing=self.annealing,
-            letters=ALPHABETS[self.alphabet],
-            out=str(out),
-        )
-        with np.load(out, allow_pickle=False) as columns:
-            return dict(columns)
-
     @cached_property
     def _python(self) -> Path:
         return PLACES.find(self.python, find_spec)
 
     @cached_property
     def _child(self) -> Child:
-        folder = self._copy.folder or _fetched(self._copy)
+        folder = self._copy.folder or self._fetched()
         with doing("loading model ESM3"):
             child = Child(self._python)
             child.ask(do="load", weights=str(folder / WEIGHTS), device=self.device, sizes=_sizes_in(folder))
         return child
+
+    def _fetched(self) -> Path:
+        """Download the needed part of the hub's repository; return its folder."""
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError
+
+        from harness.system.extras import hub_is_out_of_reach
+
+        source = self._copy.source
+        only = {"allow_patterns": [str(WEIGHTS)], "local_files_only": hub_is_out_of_reach()}
+        try:
+            return Path(snapshot_download(source, revision=self._copy.commit(), **only))
+        except (OSError, HfHubHTTPError) as failure:
+            reason = " ".join(str(failure).split())[:300]
+            terms = f"if it is gated, accept its terms at https://huggingface.co/{source}, then `hf auth login`"
+            raise HarnessError(f"esm3: {source} cannot be fetched: {reason}: {terms}") from failure
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the child, which stays with the process that started it."""
@@ -222,21 +225,14 @@ class Esm3:
 
 
 class Child:
-    """The process that runs ESM3, and the folder for the sampled sequences. Both end with this object."""
+    """The process that runs ESM3; it ends with this object."""
 
     def __init__(self, python: Path) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="esm3-")
-        self.folder = self._folder.name
-        self._log = (Path(self.folder) / "log").open("w+")
-        self._process = subprocess.Popen(
-            [python, str(Path(__file__).with_name("child.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            bufsize=1,
-        )
-        self._end = weakref.finalize(self, _end, self._process, self._log, self._folder)
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (open as long as the process)
+        command = [str(python), str(Path(__file__).with_name("child.py"))]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._log}
+        self._process = subprocess.Popen(command, text=True, bufsize=1, **pipes)
+        self._end = weakref.finalize(self, _end, self._process, self._log)
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Send a request and return the answer; MemoryError if memory ran out, HarnessError if it failed."""
@@ -248,7 +244,10 @@ class Child:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise HarnessError(f"esm3: its process ended ({self._last_line()})")
+            self._log.seek(0)
+            lines = self._log.read().strip().splitlines()
+            reason = lines[-1][:200] if lines else f"exit status {self._process.wait()}"
+            raise HarnessError(f"esm3: its process ended ({reason})")
         answer: dict[str, Any] = json.loads(line)
         if "out_of_memory" in answer:
             raise MemoryError(answer["out_of_memory"])
@@ -256,24 +255,13 @@ class Child:
             raise HarnessError(f"esm3: {answer['error']}")
         return answer
 
-    def _last_line(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().strip().splitlines()
-        return lines[-1][:200] if lines else f"exit status {self._process.wait()}"
 
-
-def _end(process: subprocess.Popen[str], log: Any, folder: tempfile.TemporaryDirectory[str]) -> None:
-    for pipe in (process.stdin, process.stdout):
+def _end(process: Any, log: Any) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, log):
         with contextlib.suppress(OSError):  # input that a dead child did not read
-            if pipe is not None:
-                pipe.close()
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:  # it is in a forward pass
-        process.kill()
-        process.wait()
-    log.close()
-    folder.cleanup()
+            stream.close()
 
 
 def masked(prompt: Sequence[Message]) -> str:
@@ -292,28 +280,3 @@ def _sizes_in(folder: Path) -> dict[str, int]:
         raise HarnessError(f"esm3: {folder} has no {WEIGHTS}: give a clone of {ESM3.repo}")
     path = folder / SIZES
     return shaped(read(path, "esm3:"), dict[str, int], f"esm3: {path}") if path.is_file() else dict(ESM3.sizes[0])
-
-
-def _fetched(copy: Copy) -> Path:
-    """Download the needed part of the hub's repository; return its folder."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
-
-    from harness.system.extras import hub_is_out_of_reach
-
-    try:
-        folder = snapshot_download(
-            copy.source,
-            revision=copy.commit(),
-            allow_patterns=[str(WEIGHTS)],
-            local_files_only=hub_is_out_of_reach(),
-        )
-    except GatedRepoError as failure:
-        raise HarnessError(
-            f"esm3: {copy.source} is gated: accept its terms at https://huggingface.co/{copy.source}, then "
-            "`hf auth login` or HF_TOKEN"
-        ) from failure
-    except (OSError, HfHubHTTPError) as failure:
-        reason = str(failure).strip().splitlines()[0][:200]
-        raise HarnessError(f"esm3: {copy.source} cannot be fetched: {reason}") from failure
-    return Path(folder)

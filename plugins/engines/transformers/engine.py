@@ -21,7 +21,7 @@ from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
 from harness_plugins.models.adapter import Adapter
-from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, quiet, require_known
+from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, quiet
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
 from ..row_chunks import Chunks
@@ -69,7 +69,6 @@ class Transformers(OnCheckpoint):
     libraries = ("torch", "transformers")
     steers = True
     stops = True
-    states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
         self.dtype = dtype_name("transformers", self.dtype)
@@ -83,17 +82,13 @@ class Transformers(OnCheckpoint):
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:  # type: ignore[override]
-        model = DEFAULT_MODEL[self._device] if self.model is None else self.model
+        model = DEFAULT_MODEL[device_kind(self.device)] if self.model is None else self.model
         location = locate(model, takes_gguf=True)
         if location.folder is not None and self.revision is not None:
             what = "file" if location.gguf else "folder"
             raise HarnessError(f"transformers: {model} is a {what}, which has no revision {self.revision!r}")
         adapter = Adapter("transformers", Path(self.adapter).expanduser()) if self.adapter else None
         return Checkpoint(location, self.device, self.dtype, self.revision, adapter)
-
-    @property
-    def _device(self) -> str:  # type: ignore[override]
-        return device_kind(self.device)
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""
@@ -122,7 +117,7 @@ class Transformers(OnCheckpoint):
 
         Under a sampler that steers, a prompt's responses are sampled one after another; only then `until` is called.
         """
-        require_known("transformers", request.states, self.states)
+        self._require_states(request.states)
         part = self._checkpoint
         ids = [part.prompt_ids(prompt) for prompt in request.prompts]
         if request.sampler.steers:
@@ -179,12 +174,13 @@ class Transformers(OnCheckpoint):
         Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
         last state.
         """
-        require_known("transformers", states, self.states)
+        self._require_states(states)
 
-        def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
+        def work(fed: dict[str, Any], rows: list[list[int]]) -> dict[str, Floats]:
             from .sampling import pool
 
-            return pool(self._checkpoint.decoder(**fed)[0][:, -1 - width :], [len(row) for row in rows], states)
+            hidden = self._checkpoint.decoder(**fed)[0]
+            return pool(hidden[:, -1 - max(map(len, rows)) :], [len(row) for row in rows], states)
 
         return self._passed(prompt, responses, ENCODED_TOKENS, work, report)
 
@@ -195,11 +191,16 @@ class Transformers(OnCheckpoint):
         response of no token.
         """
 
-        def work(fed: dict[str, Any], width: int, rows: list[list[int]]) -> dict[str, Floats]:
-            from .sampling import logprob
+        def work(fed: dict[str, Any], rows: list[list[int]]) -> dict[str, Floats]:
+            import torch
 
-            logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
-            return {"": np.array([logprob(row, of_row) for row, of_row in zip(rows, logits, strict=True)])}
+            logits = self._checkpoint.model(**fed, logits_to_keep=max(map(len, rows)) + 1).logits
+            sums = []
+            for ids, of_row in zip(rows, logits, strict=True):
+                target = torch.tensor(ids, dtype=torch.long, device=of_row.device)[:, None]
+                logprobs = torch.log_softmax(of_row[: len(ids)].float(), -1).gather(1, target)
+                sums.append(float(logprobs.double().sum()))
+            return {"": np.array(sums)}
 
         return self._passed(prompt, responses, SCORED_TOKENS, work, report).get("", np.zeros(0))
 
@@ -223,7 +224,7 @@ class Transformers(OnCheckpoint):
 
             def passed(chunk: Sequence[int]) -> dict[str, Floats]:
                 some = [rows[i] for i in chunk]
-                return work(*sampling.fed_rows(part, start, some), some)
+                return work(sampling.fed_rows(part, start, some), some)
 
             for chunk, columns in chunks.over(by_length, passed):
                 for name, values in columns.items():

@@ -82,21 +82,6 @@ class Row:
     states: Mapping[str, Floats]
 
 
-class Progress:
-    """Tells a request's `report` and `tokens`, about once a second, what a chunk has more than it had before."""
-
-    def __init__(self, request: SampleRequest) -> None:
-        self.request, self.rows, self.tokens, self.due = request, 0, 0, time.monotonic() + EVERY_S
-        request.tokens(0)
-
-    def tell(self, rows: int, tokens: int) -> None:
-        """Report that the chunk has these finished rows and tokens; 0 and 0 take back what was reported of it."""
-        self.request.tokens(tokens - self.tokens)
-        if rows != self.rows:
-            self.request.report(rows - self.rows)
-        self.rows, self.tokens, self.due = rows, tokens, time.monotonic() + EVERY_S
-
-
 class RowSampler(LogitsProcessor):
     """Samples a token for each row at each step, and records it. A greedy `generate` picks it: all others are masked.
 
@@ -106,8 +91,9 @@ class RowSampler(LogitsProcessor):
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
     sum, last, before (rows, d): of the hidden states so far, by `add_states`; the state of every token is not kept.
-    stop: ends rows whose tokens so far complete one of its strings.
     steer: changes the filtered logits (running, vocabulary) of a step before its tokens are sampled.
+    request: is told about once a second which rows and tokens are new.
+    stop: ends rows whose tokens so far complete one of its strings.
     """
 
     def __init__(
@@ -118,11 +104,11 @@ class RowSampler(LogitsProcessor):
         filler: int,
         device: torch.device,
         steer: Callable[[torch.Tensor], torch.Tensor] | None = None,
-        progress: Progress | None = None,
+        request: SampleRequest | None = None,
         stop: StopStringCriteria | None = None,
     ) -> None:
         rows, self.max_tokens = streams.shape
-        self.filters, self.steer, self.progress, self.stop = filters(sampler), steer, progress, stop
+        self.filters, self.steer, self.request, self.stop = filters(sampler), steer, request, stop
         self.uniforms = torch.as_tensor(streams, device=device)
         self.eos = torch.tensor(list(eos), dtype=torch.long, device=device)
         self.filler, self.step = filler, 0
@@ -133,6 +119,9 @@ class RowSampler(LogitsProcessor):
         self.running = torch.arange(rows, device=device)
         self.live = torch.ones(rows, dtype=torch.bool, device=device)
         self.sum = self.last = self.before = torch.empty(0)
+        self.told, self.due = (0, 0), time.monotonic() + EVERY_S
+        if request:
+            request.tokens(0)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Sample, and return logits that are -inf except for the sampled tokens."""
@@ -147,9 +136,17 @@ class RowSampler(LogitsProcessor):
             self.live = torch.zeros_like(self.live)
             token = torch.full_like(self.running, self.filler)
         self.step += 1
-        if self.progress and time.monotonic() >= self.progress.due:
-            self.progress.tell(int(self.ended.sum()), int(self.lengths.sum()))
+        if time.monotonic() >= self.due:
+            self.tell(int(self.ended.sum()), int(self.lengths.sum()))
         return token
+
+    def tell(self, rows: int, tokens: int) -> None:
+        """Tell the request what these finished rows and tokens are more than before; 0 and 0 take all back."""
+        if self.request:
+            self.request.tokens(tokens - self.told[1])
+            if rows != self.told[0]:
+                self.request.report(rows - self.told[0])
+        self.told, self.due = (rows, tokens), time.monotonic() + EVERY_S
 
     def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         filtered = scores
@@ -202,8 +199,7 @@ class RowSampler(LogitsProcessor):
             Row(ids[:length], "stop" if ended else "length", logprob, {kind: states[kind][at] for kind in kinds})
             for at, (ids, length, ended, logprob) in enumerate(zip(*columns, strict=True))
         ]
-        if self.progress:
-            self.progress.tell(len(rows), int(self.lengths.sum()))
+        self.tell(len(rows), int(self.lengths.sum()))
         return rows
 
 
@@ -224,12 +220,6 @@ def pool(hidden: torch.Tensor, lengths: Sequence[int], kinds: Sequence[str]) -> 
         "penultimate": lambda: hidden[row, (last - 1).clamp(min=0)].float(),
     }
     return {kind: ways[kind]().cpu().numpy() for kind in kinds}
-
-
-def logprob(ids: Sequence[int], logits: torch.Tensor) -> float:
-    """Return the sum of the log-probabilities of a row's tokens, from logits (at least the tokens, vocabulary)."""
-    target = torch.tensor(ids, dtype=torch.long, device=logits.device)[:, None]
-    return float(torch.log_softmax(logits[: len(ids)].float(), -1).gather(1, target).double().sum())
 
 
 # Prompts, and the key-value cache that their rows go on from.
@@ -313,34 +303,25 @@ def left_padded(part: Checkpoint, prompts: Sequence[list[int]]) -> Start:
     Only plain caches can be copied. With a sliding window or a recurrent state, every chunk passes its prompts again.
     """
     ids, mask = padded(part, prompts)
-    try:
-        cache = prompt_cache(part, ids[:, :-1], mask[:, :-1]) if ids.shape[1] > 1 else None
-    except (MemoryError, RuntimeError) as failure:
-        if not out_of_memory(failure):
-            raise
-        cache = None
+    cache, before = None, mask[:, :-1]
+    if ids.shape[1] > 1:
+        fed = {"input_ids": ids[:, :-1], "attention_mask": before, "position_ids": (before.cumsum(-1) - 1).clamp(min=0)}
+        try:
+            cache = getattr(part.model.get_decoder()(**fed, use_cache=True), CACHE, None)
+        except (MemoryError, RuntimeError) as failure:
+            if not out_of_memory(failure):
+                raise
     plain = isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
     return Start(ids, mask, cache if plain else None)
 
 
-def prompt_cache(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
-    """Pass prompts (rows, tokens) through the model; return its key-value cache."""
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    output = part.model.get_decoder()(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
-    return getattr(output, CACHE, None)
-
-
-def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
-    """Return the model's inputs for responses to the single prompt of `start`, and the longest response's length.
-
-    rows   the responses' token ids; shorter ones are padded on the right
-    """
-    tokens = padded(part, rows, "right")[0]
-    ids = torch.cat([start.ids.expand(len(rows), -1), tokens], dim=1)
+def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> dict[str, Any]:
+    """Return the model's inputs for responses (token ids), padded on the right, to the single prompt of `start`."""
+    ids = torch.cat([start.ids.expand(len(rows), -1), padded(part, rows, "right")[0]], dim=1)
     past = start.past(torch.zeros(len(rows), dtype=torch.long, device=part.device))
-    fed = ids[:, start.ids.shape[1] - 1 :] if past else ids
-    at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device).expand(len(rows), -1)
-    return {"input_ids": fed, "position_ids": at, "use_cache": bool(past), **past}, tokens.shape[1]
+    first = start.ids.shape[1] - 1 if past else 0
+    at = torch.arange(first, ids.shape[1], device=part.device).expand(len(rows), -1)
+    return {"input_ids": ids[:, first:], "position_ids": at, "use_cache": bool(past), **past}
 
 
 def row_sampler(
@@ -349,7 +330,7 @@ def row_sampler(
     """Return the sampler of a chunk of (prompt, row) pairs."""
     streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
     stop = StopStringCriteria(part.tokenizer, list(request.stop)) if request.stop else None
-    return RowSampler(request.sampler, streams, part.eos, part.filler, part.device, steer, Progress(request), stop)
+    return RowSampler(request.sampler, streams, part.eos, part.filler, part.device, steer, request, stop)
 
 
 def sample_rows(part: Checkpoint, start: Start, request: SampleRequest, chunk: Sequence[tuple[int, int]]) -> list[Row]:
@@ -362,8 +343,7 @@ def sample_rows(part: Checkpoint, start: Start, request: SampleRequest, chunk: S
         _generate(part, sampling, start.ids[which], start.mask[which], start.past(which), bool(hook))
         return sampling.result(part, request.states)
     except (MemoryError, RuntimeError):  # of memory: these rows are sampled again
-        if sampling.progress:
-            sampling.progress.tell(0, 0)
+        sampling.tell(0, 0)
         raise
     finally:
         if hook:

@@ -11,8 +11,7 @@ candidate stay, and the next step overwrites the others. `require_siblings` trie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -121,7 +120,9 @@ class CandidateTree:
 
     def look(self, candidates: torch.Tensor) -> torch.Tensor:
         """Return the last hidden state of each candidate token, (rows, c) -> (rows, c, d); `keep` must follow."""
-        with packed(self.config):
+        own = self.config._attn_implementation
+        self.config._attn_implementation = "packed_sdpa" if own == "sdpa" else own
+        try:
             hidden: torch.Tensor = self.decoder(
                 input_ids=candidates,
                 attention_mask=self._mask(*candidates.shape),
@@ -129,6 +130,8 @@ class CandidateTree:
                 use_cache=True,
                 **{CACHE: self.cache},
             )[0]
+        finally:
+            self.config._attn_implementation = own
         return hidden
 
     def _mask(self, rows: int, siblings: int) -> torch.Tensor:
@@ -171,13 +174,29 @@ class CandidateTree:
 
 @torch.inference_mode()
 def require_siblings(part: Checkpoint) -> None:
-    """Raise HarnessError unless siblings get the logits of a plain pass, which a sampler that steers relies on."""
+    """Raise HarnessError unless siblings get the logits of a plain pass, which a sampler that steers relies on.
+
+    Two prompts of unequal length: two steps of three candidates each, of which the second is kept.
+    """
+    size, device = part.config.get_text_config().vocab_size, part.device
+    tokens = torch.tensor([3 * i + 5 for i in range(9)], device=device) % size
+    ids, mask = torch.stack([tokens[:5], tokens[1:6]]), torch.tensor([[0, 0, 1, 1, 1], [1] * 5], device=device)
+    candidates, errors = tokens[6:9].expand(2, -1), []
     try:
-        error = _siblings_error(part)
-        caps = getattr(part.config.get_text_config(), "final_logit_softcapping", None)
-        reason = "it caps its logits after the head" if caps else ""
-        if not error < (EXACT if part.dtype == "float32" else ROUGH):
-            reason = f"their logits differ from a plain pass's by {error:.1%}"
+        tree = CandidateTree(part, Prompts(part, ids, mask), torch.arange(2, device=device))
+        for step in range(2):
+            logits = part.model.get_output_embeddings()(tree.look(candidates)).float()
+            for row, prompt in enumerate((ids[0, 2:], ids[1])):
+                before = torch.cat([prompt, candidates[0, 1:2].repeat(step)])
+                for place, candidate in enumerate(candidates[row]):
+                    fed = torch.cat([before, candidate[None]])[None]
+                    plain = part.model(fed, use_cache=False).logits[0, -1].float()
+                    errors.append(float((logits[row, place] - plain).norm() / plain.norm()))
+            tree.keep(torch.ones(2, dtype=torch.long, device=device), 3)
+        capped = getattr(part.config.get_text_config(), "final_logit_softcapping", None)
+        reason = "it caps its logits after the head" if capped else ""
+        if not all(error < (EXACT if part.dtype == "float32" else ROUGH) for error in errors):
+            reason = f"their logits differ from a plain pass's by {max(errors):.1%}"
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError) as failure:
         reason = (str(failure) or repr(failure)).splitlines()[0]
     if reason:
@@ -185,25 +204,6 @@ def require_siblings(part: Checkpoint) -> None:
             f"{part.name}: {type(part.model).__name__} cannot look at several next tokens at once, as a sampler that "
             f"steers must: {reason}"
         )
-
-
-def _siblings_error(part: Checkpoint) -> float:
-    """Two prompts of unequal length: two steps of three candidates each, of which the second is kept."""
-    size, device = part.config.get_text_config().vocab_size, part.device
-    tokens = torch.tensor([3 * i + 5 for i in range(9)], device=device) % size
-    ids, mask = torch.stack([tokens[:5], tokens[1:6]]), torch.tensor([[0, 0, 1, 1, 1], [1] * 5], device=device)
-    tree = CandidateTree(part, Prompts(part, ids, mask), torch.arange(2, device=device))
-    candidates, errors = tokens[6:9].expand(2, -1), []
-    for step in range(2):
-        logits = part.model.get_output_embeddings()(tree.look(candidates)).float()
-        for row, prompt in enumerate((ids[0, 2:], ids[1])):
-            before = torch.cat([prompt, candidates[0, 1:2].repeat(step)])
-            for place, candidate in enumerate(candidates[row]):
-                fed = torch.cat([before, candidate[None]])[None]
-                plain = part.model(fed, use_cache=False).logits[0, -1].float()
-                errors.append((logits[row, place] - plain).norm() / plain.norm())
-        tree.keep(torch.ones(2, dtype=torch.long, device=device), 3)
-    return float(torch.stack(errors).max())
 
 
 # Attention of several new tokens with grouped queries (GQA), without a copy of the keys for every head. As soon as
@@ -227,14 +227,3 @@ def packed_sdpa(
 
 
 ALL_ATTENTION_FUNCTIONS.register("packed_sdpa", packed_sdpa)
-
-
-@contextmanager
-def packed(config: Any) -> Iterator[None]:
-    """Make the model of this config use `packed_sdpa` inside the block, if its attention is sdpa; else do nothing."""
-    before = config._attn_implementation
-    config._attn_implementation = "packed_sdpa" if before == "sdpa" else before
-    try:
-        yield
-    finally:
-        config._attn_implementation = before

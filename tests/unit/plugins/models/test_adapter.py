@@ -15,8 +15,7 @@ from harness import Sampler
 from harness.records import SampleRequest
 from harness.system import extras
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.engines.vllm.settings import Environment
+from harness_plugins.engines.vllm.engine import Environment, Vllm
 from harness_plugins.models.adapter import Adapter
 
 PROMPT = [{"role": "user", "content": "4 4 10 10"}]

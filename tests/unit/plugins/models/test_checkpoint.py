@@ -9,7 +9,7 @@ from support.tiny_checkpoints import CONFIGS, SHORT, TEMPLATE, save_checkpoint, 
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForSequenceClassification
 
 from harness import Responses
-from harness_plugins.models.checkpoint import Checkpoint, final_decoder, find_device
+from harness_plugins.models.checkpoint import Checkpoint, find_device
 from harness_plugins.models.location import locate
 
 
@@ -108,6 +108,9 @@ def test_the_decoder_is_tried_before_it_is_trusted():
         num_key_value_heads=1,
     )
     model = AutoModelForCausalLM.from_config(config).eval()
-    assert final_decoder(model, "small") is model.model
+    part = opened("tiny24")
+    part.model = model
+    assert part.decoder is model.model
+    del part.decoder
     model.model.register_forward_hook(lambda module, args, out: out.__setitem__("last_hidden_state", out[0] + 1))
-    assert "small: cannot find where Qwen2ForCausalLM gives" in refusal_of(final_decoder, model, "small")
+    assert "tiny24: cannot find where Qwen2ForCausalLM gives" in refusal_of(lambda: part.decoder)

@@ -9,18 +9,18 @@ from support.tiny_checkpoints import TEMPLATE, save_checkpoint
 from transformers import AutoConfig, AutoTokenizer
 
 from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.location import ModelFiles, locate
+from harness_plugins.models.location import locate
 
 
-def files(folder):
-    return ModelFiles(locate(str(folder)), "main", local=True)
+def opened(folder):
+    return Checkpoint(locate(str(folder)), "cpu", "auto", None)
 
 
 def test_it_knows_whether_the_tokenizer_has_a_template_as_transformers_does(tmp_path):
     differing = []
     for family, template in (("gpt2", TEMPLATE), ("gpt2", None), ("llama", TEMPLATE), ("qwen2", None)):
         folder = save_checkpoint(tmp_path / f"{family}-{bool(template)}", family, template)
-        if files(folder).has_template != bool(AutoTokenizer.from_pretrained(folder).chat_template):
+        if opened(folder).has_template != bool(AutoTokenizer.from_pretrained(folder).chat_template):
             differing.append((family, template))
     assert differing == []
 
@@ -35,7 +35,7 @@ def test_a_template_may_stand_in_the_tokenizers_config_or_in_a_file(tmp_path, fo
         settings["chat_template"] = TEMPLATE if form == "config" else [{"name": "default", "template": TEMPLATE}]
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     assert AutoTokenizer.from_pretrained(folder).chat_template
-    assert files(folder).has_template
+    assert opened(folder).has_template
 
 
 def test_the_stored_type_is_that_of_transformers(tmp_path):
@@ -46,8 +46,8 @@ def test_the_stored_type_is_that_of_transformers(tmp_path):
         kept = {name: value for name, value in config.items() if "dtype" not in name}
         (folder / "config.json").write_text(json.dumps(kept | fields))
         theirs = AutoConfig.from_pretrained(folder).dtype
-        if files(folder).dtype != (str(theirs).removeprefix("torch.") if theirs else None):
-            differing.append((fields, files(folder).dtype, theirs))
+        if opened(folder).dtype_on("cuda") != str(theirs or "float32").removeprefix("torch."):
+            differing.append((fields, opened(folder).dtype_on("cuda"), theirs))
     assert differing == []
 
 
@@ -66,7 +66,7 @@ def test_a_config_that_is_no_json_is_one_line(tmp_path):
     folder = save_checkpoint(tmp_path / "model", "gpt2")
     (folder / "tokenizer_config.json").write_text("{")
     with pytest.raises(Exception, match=r"^model 'model': .*/tokenizer_config.json: not JSON \(.*\)"):
-        _ = files(folder).has_template
+        _ = opened(folder).has_template
 
 
 def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
@@ -80,4 +80,4 @@ def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     part = Checkpoint(locate("lab/small"), "cpu", "auto", None)
     assert part.revision == commit
-    assert not part.files.has_template
+    assert not part.has_template

@@ -55,7 +55,7 @@ def test_what_is_no_reward_model_is_refused(tmp_path):
     headless = save_checkpoint(tmp_path / "lm", "llama")
     config = json.loads((headless / "config.json").read_text()) | {"id2label": {"0": "score"}}
     (headless / "config.json").write_text(json.dumps(config))
-    assert "the weights of 'lm' lack score.weight: not a whole reward model" in said_of(headless)
+    assert "model 'lm': its weights lack score.weight: not a whole reward model" in said_of(headless)
     assert "does not exist" in said_of(tmp_path / "nowhere")
     blank = [{"role": "user", "content": " "}]
     line = refusal_of(RewardModel(str(save_reward_model(tmp_path / "rm"))).score, PROBLEM, blank, TEXTS)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import sys
 import traceback
@@ -13,12 +11,9 @@ from typing import Any
 from .protocol import Arrays, receive, send, unpacked
 from .sampling import Refused, Row
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main() -> None:
     """Serve one connection."""
-    _end_with_parent()
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.connect(sys.argv[1])
     send(link, {"pid": os.getpid()})
@@ -27,8 +22,11 @@ def main() -> None:
         head, arrays = message
         try:
             if head["do"] == "load":
-                served, ready = _loaded(head)
-                send(link, ready)
+                from .loading import installed, load
+
+                served, fault = load(head)
+                about = {"fault": fault, "vllm": " ".join(installed()), "runner": served.runner}
+                send(link, {"ready": True, **about})
             else:
                 _answer(link, served, head, arrays)
         except Refused as refusal:
@@ -39,20 +37,6 @@ def main() -> None:
             send(link, {"failed": f"{type(failure).__name__}: {failure}"})
             break  # vLLM cannot be used after an error (EngineDeadError): the harness starts it again
     os._exit(0)  # the warden ends what is left of vLLM
-
-
-def _end_with_parent() -> None:
-    """Die with the parent process. It has one thread, so no thread of it can end earlier."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _loaded(head: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from .loading import installed, load
-
-    served, fault = load(head)
-    version = " ".join(installed())
-    return served, {"ready": True, "fault": fault, "vllm": version, "runner": served.runner}
 
 
 def _answer(link: socket.socket, served: Any, head: dict[str, Any], arrays: Arrays) -> None:

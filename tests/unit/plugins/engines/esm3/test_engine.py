@@ -4,7 +4,6 @@ import importlib.util
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +51,8 @@ def test_rows_come_in_batches_that_fit_into_memory(engine):
 def test_a_request_has_the_engines_settings(engine):
     running = engine(steps=5, annealing=False, alphabet="all")
     sample(running, "M___", 2, temperature=0.7, top_p=0.9)
-    request = json.loads((Path(running._child.folder) / "log").read_text().splitlines()[-1])
+    running._child._log.seek(0)
+    request = json.loads(running._child._log.read().splitlines()[-1])
     settings = {"steps": 5, "temperature": 0.7, "top_p": 0.9, "annealing": False, "letters": ALPHABETS["all"]}
     assert request == request | settings | {"prompt": "M___", "rows": [[7, 0], [7, 1]]}
 

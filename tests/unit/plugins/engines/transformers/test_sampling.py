@@ -70,12 +70,17 @@ def test_only_plain_caches_are_shared(engines):
 
 
 def test_without_a_shared_cache_the_same_rows_are_drawn(engines, monkeypatch):
-    def full(*_):
+    def full(**_):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
+    engine = engines["qwen2"]
     request = SampleRequest([SHORT, LONG], n=10, sampler=Sampler(), max_tokens=12, seeds=[3, 4], states=("mean",))
-    shared = engines["qwen2"].sample(request)
-    for unshared in (lambda *_: None, full):
-        monkeypatch.setattr(sampling_module, "prompt_cache", unshared)
-        for with_cache, without in zip(shared, engines["qwen2"].sample(request), strict=True):
-            assert_same_responses(with_cache, without)
+    shared = engine.sample(request)
+    for place, name, value in (
+        (sampling_module, "DynamicLayer", type("Other", (), {})),
+        (engine._checkpoint.model, "get_decoder", lambda: full),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, value)
+            for with_cache, without in zip(shared, engine.sample(request), strict=True):
+                assert_same_responses(with_cache, without)

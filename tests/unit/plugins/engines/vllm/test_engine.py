@@ -16,12 +16,11 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.vllm import engine as environments
 from harness_plugins.engines.vllm import engine as vllm_engine
-from harness_plugins.engines.vllm import settings as environments
 from harness_plugins.engines.vllm.child.harness_vllm.protocol import packed, unpacked
 from harness_plugins.engines.vllm.child_process import Died, Refusal
-from harness_plugins.engines.vllm.engine import Vllm, finished_prompts, seed_base
-from harness_plugins.engines.vllm.settings import Environment
+from harness_plugins.engines.vllm.engine import Environment, Vllm, finished_prompts, seed_base
 from harness_plugins.samplers.plain import MinP
 
 CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]

@@ -3,16 +3,15 @@
 import pytest
 from support.refusals import refusal_of
 
-from harness_plugins.engines.vllm import settings as environments
+from harness_plugins.engines.vllm import engine as environments
 from harness_plugins.engines.vllm.child_process import KILLED, reason
-from harness_plugins.engines.vllm.settings import Environment
+from harness_plugins.engines.vllm.engine import Environment
 
 RAISED = "RuntimeError: Engine core initialization failed. See root cause above."
 QUANTIZED = "this vLLM does not read the model's quantized weights here: "
 REASONS = [
     ("RuntimeError: operator torchvision::nms does not exist", "pip uninstall -y torchvision"),
-    ("ValueError: No available memory for the cache blocks. Try increasing", "raise kv_gib"),
-    ("ValueError: Available memory on node 0 (18/23 GiB) on startup is less than desired (0.92", "gpu_memory_util"),
+    ("ValueError: No available memory for the cache blocks. Try increasing `x`", "blocks. Try increasing `x`"),
     ("huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files", "give a local folder"),
     (
         "  Value error, torch.float32 is not supported for quantization method awq. Supported: [torch.float16]",

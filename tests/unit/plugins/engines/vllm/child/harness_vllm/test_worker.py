@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_plugins.engines.transformers.sampling import pool
-from harness_plugins.engines.vllm.child.harness_vllm import loading, protocol, worker
+from harness_plugins.engines.vllm.child.harness_vllm import protocol, worker
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
 
 WIDTH, END = 3, 9
@@ -118,16 +118,6 @@ def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(chil
     assert protocol.read_name(f"{child}_{name}-0a1b2c3d") == (child, sampled, prompt, number)
     assert protocol.read_name(f"{name}-0a1b2c3d") == protocol.read_name(name) == (0, sampled, prompt, number)
     assert protocol.read_name(f"s{number}-0a1b2c3d") is None
-
-
-def test_a_contract_names_all_that_differs():
-    assert (
-        loading.differs({"json:JSONDecoder.decode": ("s",), "json.decoder:JSONDecoder.raw_decode": ("s", "idx")}) == ""
-    )
-    line = loading.differs({"json:loads": ("text",), "json:Nothing": (), "no_such_module:x": ()})
-    assert "json:loads takes no text; json has no Nothing; no_such_module cannot be imported" in line
-    assert "has no logprobs" in loading.differs({"harness.records:Sampler@logprobs": ()})
-    assert loading.differs({"harness.records:Sampler@top_p": ()}) == ""
 
 
 @pytest.mark.parametrize(

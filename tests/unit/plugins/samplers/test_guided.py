@@ -1,7 +1,4 @@
-"""Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes.
-
-Also its token covariance (covariance.py).
-"""
+"""Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
 
 import numpy as np
 import pytest
@@ -16,8 +13,7 @@ from harness.jobs.plan import make_plan
 from harness.records import SampleRequest
 from harness.system.progress import Progress
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.samplers.guided import RepExpGuided
-from harness_plugins.samplers.guided.covariance import TokenCovariance, centred, sherman_morrison, woodbury
+from harness_plugins.samplers.guided import Guide, RepExpGuided, sherman_morrison, woodbury
 from harness_tasks.game24 import Game24
 
 STATES = ("mean", "last", "penultimate")
@@ -177,17 +173,15 @@ def by_definition(earlier: list[torch.Tensor], states: torch.Tensor) -> np.ndarr
 
 @pytest.mark.parametrize(("offset", "rtol"), [(3.0, 1e-9), (3000.0, 1e-8)])
 def test_the_bonus_is_that_of_the_definition_after_every_response_also_for_states_far_from_nothing(offset, rtol):
-    covariance, earlier = TokenCovariance(LAM), responses(offset=offset)
+    guide, earlier = Guide(2.0, LAM), responses(offset=offset)
     candidates = responses(seed=1, offset=offset, lengths=(20,))[0] if offset == 3.0 else earlier[2] + 1
     for i, states in enumerate(earlier):
-        covariance.add(states)
-        expected = by_definition(earlier[: i + 1], candidates)
-        np.testing.assert_allclose(covariance.bonus(candidates).numpy(), expected, rtol=rtol)
-    assert covariance.count == 38
+        guide.learn(states)
+        expected = 2.0 * by_definition(earlier[: i + 1], candidates)
+        np.testing.assert_allclose(guide.added(candidates).numpy(), expected, rtol=rtol)
+    assert guide.count == 38
 
 
-def test_a_blocked_update_is_the_papers_and_centring_is_one_rank_one_correction():
+def test_a_blocked_update_is_the_papers():
     h, start = torch.cat(responses(lengths=(7, 1, 200))).double(), torch.eye(WIDTH, dtype=torch.float64) / LAM
-    uncentred, of_centred = (woodbury(start, states) for states in (h, h - h.mean(0)))
-    np.testing.assert_allclose(uncentred.numpy(), sherman_morrison(start, h).numpy(), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(centred(uncentred, h.mean(0), len(h)).numpy(), of_centred.numpy(), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(woodbury(start, h).numpy(), sherman_morrison(start, h).numpy(), rtol=1e-8, atol=1e-8)
