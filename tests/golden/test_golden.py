@@ -16,7 +16,7 @@ def compare(case, records):
     """AssertionError with a line for each difference; skipped on another kind of machine than the file was made on."""
     made_on, expected = read(case)
     lines = differences(expected, records)
-    if lines and made_on != machine():
+    if lines and not made_on.items() <= machine().items():
         pytest.skip(f"{len(lines)} of {len(expected)} records differ, but {made_on} made them, and this is {machine()}")
     shown = "\n  ".join(lines[:20])
     assert not lines, f"{case.path.name}: {len(lines)} differences from {len(expected)} records:\n  {shown}"

@@ -12,6 +12,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -451,7 +452,18 @@ def machine() -> dict[str, str]:
         except PackageNotFoundError:
             return "none"
 
-    return {"cpu": torch.backends.cpu.get_cpu_capability(), **{name: version_of(name) for name in PACKAGES}}
+    return {
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "model": cpu_model(),
+        **{name: version_of(name) for name in PACKAGES},
+    }
+
+
+def cpu_model() -> str:
+    """Vendor, family and model of the processor: of two with one capability torch's products may differ in the last bit."""
+    info = Path("/proc/cpuinfo")
+    fields = dict(re.findall(r"^(vendor_id|cpu family|model)\s*: (.*)$", info.read_text(), re.M)) if info.exists() else {}
+    return " ".join(fields.values()) or "unknown"
 
 
 def write(case: Case, records: Iterable[Record]) -> None:
