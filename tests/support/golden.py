@@ -462,7 +462,9 @@ def machine() -> dict[str, str]:
 def cpu_model() -> str:
     """Vendor, family and model of the processor: of two with one capability torch's products may differ in the last bit."""
     info = Path("/proc/cpuinfo")
-    fields = dict(re.findall(r"^(vendor_id|cpu family|model)\s*: (.*)$", info.read_text(), re.M)) if info.exists() else {}
+    fields = (
+        dict(re.findall(r"^(vendor_id|cpu family|model)\s*: (.*)$", info.read_text(), re.M)) if info.exists() else {}
+    )
     return " ".join(fields.values()) or "unknown"
 
 
