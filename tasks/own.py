@@ -34,7 +34,7 @@ from harness import HarnessError, Message, Problem, Task, Verdict, correct, erro
 from harness.system.children import require_program
 
 from .data import sources
-from .data.sources import Hub, Row
+from .data.sources import Row
 from .graders import choices, commands, stated
 from .math_answers import MathTask
 
@@ -89,17 +89,16 @@ class Own(Task):
     def _command_files(self) -> list[str]:
         """Return the hashes of the files that the command names: its code, an edit of which may change verdicts."""
         words = [] if self.command is None else commands.words_of(self.command)
-        return [sources.file_revision("own", word) for word in words if Path(word).is_file()]
+        return [sources.revision("own", word) for word in words if Path(word).is_file()]
 
     @property
     def revision(self) -> str:
         """Return the hash of the file, and of the files that the command names."""
-        return ",".join([sources.file_revision("own", self._path), *self._command_files()])
+        return ",".join([sources.revision("own", self._path), *self._command_files()])
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems in the file's order. HarnessError for a line that is not one, or an id given twice."""
-        hub = Hub("own", self._path, "", "file=FILE")
-        return sources.problems(sources.rows(hub, split, self._path), self._problem)
+        return sources.problems(sources.file_rows("own", self._path), self._problem)
 
     def _problem(self, row: Row) -> Problem:
         number = row.place.rpartition(", ")[2].replace(" ", "-")
@@ -174,7 +173,15 @@ class Own(Task):
             given = {"response": response, "reference": gold, "prompt": problem.prompt}
             return commands.run(self.command or "", given, self.timeout_s)
         if self.grader == "regex":
-            return self._by_pattern(gold, response)
+            try:
+                match = stated.last_match(self.pattern or gold, response)
+            except TimeoutError:
+                return wrong(f"the search took longer than {stated.LIMIT_S:g} s")
+            except EOFError:
+                return error("the process of the search was killed")
+            if match is None:
+                return wrong("no match")
+            return _judged(self.pattern is None or stated.normalised(match) == stated.normalised(gold))
         if self.grader == "number":
             number = stated.stated_number(response, cut_off)
             if number is None:
@@ -183,17 +190,6 @@ class Own(Task):
         expected = choices.bare_letter(gold) if self.grader == "choice" else stated.normalised(gold)
         given_answer = self._answer(response, cut_off)
         return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
-
-    def _by_pattern(self, gold: str, response: str) -> Verdict:
-        try:
-            match = stated.last_match(self.pattern or gold, response)
-        except TimeoutError:
-            return wrong(f"the search took longer than {stated.LIMIT_S:g} s")
-        except EOFError:
-            return error("the process of the search was killed")
-        if match is None:
-            return wrong("no match")
-        return _judged(self.pattern is None or stated.normalised(match) == stated.normalised(gold))
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
         """Return what a verdict by math or by a command depends on; None for the cheap graders."""

@@ -13,13 +13,12 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from harness import HarnessError, Verdict, correct, error, wrong
-from harness.system.children import Warden, Wardens, failed_itself
+from harness.system.children import Wardens, failed_itself
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"
@@ -39,8 +38,8 @@ def words_of(command: str) -> list[str]:
     if not any("{response_file}" in word for word in words):
         raise HarnessError(f"own: command must name {{response_file}}, which holds the response, got {command!r}")
     for name in _PLACEHOLDER.findall(command):
-        if name not in (known := [f"{which}_file" for which in FILES]):
-            listed = ", ".join(f"{{{each}}}" for each in known)
+        if name.removesuffix("_file") not in FILES or name in FILES:
+            listed = ", ".join(f"{{{which}_file}}" for which in FILES)
             raise HarnessError(f"own: command: nothing is put in for {{{name}}}: use {listed}, or a file for a program")
     return words
 
@@ -63,43 +62,37 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
 
     texts   what the files hold: "response", "reference", "prompt"
     """
-    with _folder() as (warden, folder):
-        for which in FILES:
-            (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
-        words = words_of(command)
-        for which in FILES:
-            words = [word.replace(f"{{{which}_file}}", str(folder / which)) for word in words]
-        confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
-        code, printed = _ended(warden, [*_bwrap(folder), *words] if confined else words, folder, timeout_s)
-        last = printed.strip().rpartition("\n")[2].strip()[-LONGEST:]
-        if confined and code == 1 and last.startswith("bwrap: "):
-            return error(f"the command could not be run: {last}")
-        if code == 1 and failed_itself(printed, str(folder / "response")):
-            return error(f"the command ended with an exception: {last}")
-        if code in (0, 1, None):
-            return correct() if code == 0 else wrong(last if code == 1 else f"timeout ({timeout_s:g} s)")
-        return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
+    confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
+    code, printed, response_file = _ended(words_of(command), texts, confined, timeout_s)
+    last = printed.strip().rpartition("\n")[2].strip()[-LONGEST:]
+    if confined and code == 1 and last.startswith("bwrap: "):
+        return error(f"the command could not be run: {last}")
+    if code == 1 and failed_itself(printed, response_file):
+        return error(f"the command ended with an exception: {last}")
+    if code in (0, 1, None):
+        return correct() if code == 0 else wrong(last if code == 1 else f"timeout ({timeout_s:g} s)")
+    return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
 
 
-@contextmanager
-def _folder() -> Iterator[tuple[Warden, Path]]:
-    """Yield what runs a program, and a folder for its files, in which `tmp` is for what it writes."""
-    with _wardens.one() as warden, tempfile.TemporaryDirectory(dir=warden.folder) as name:
-        (Path(name) / "tmp").mkdir()
-        yield warden, Path(name)
+def _ended(words: list[str], texts: Mapping[str, str], confined: bool, limit_s: float) -> tuple[int | None, str, str]:
+    """Run a program; return its exit code (None: ended by us), the end of its standard error, and the response's file.
 
-
-def _ended(warden: Warden, words: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
-    """Run a program; return its exit code (None: ended by us) and the end of its standard error."""
-    ended = warden.run(words, {"TMPDIR": str(folder / "tmp")}, limit_s=timeout_s, grace_s=0.0)
-    return ended.status, ended.err
-
-
-def _bwrap(folder: Path) -> list[str]:
-    """Return the words that confine the words after them."""
-    options = "--unshare-all --die-with-parent --new-session --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
-    scratch = ["--size", str(SCRATCH_BYTES), "--tmpfs", str(folder / "tmp")]
-    return ["bwrap", *options.split(), *scratch, "--chdir", os.getcwd(), "--"]
+    Files hold the texts; the folder `tmp` beside them is for what the program writes.
+    """
+    with _wardens.one() as warden, tempfile.TemporaryDirectory(dir=warden.folder) as folder:
+        scratch = f"{folder}/tmp"
+        os.mkdir(scratch)
+        for which, text in texts.items():
+            Path(folder, which).write_bytes(text.encode("utf-8", "replace"))
+            words = [word.replace(f"{{{which}_file}}", f"{folder}/{which}") for word in words]
+        if confined:
+            options = (
+                "--unshare-all --die-with-parent --new-session --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
+            )
+            size = ["--size", str(SCRATCH_BYTES), "--tmpfs", scratch]
+            words = ["bwrap", *options.split(), *size, "--chdir", os.getcwd(), "--", *words]
+        ended = warden.run(words, {"TMPDIR": scratch}, limit_s=limit_s, grace_s=0.0)
+        return ended.status, ended.err, f"{folder}/response"
 
 
 @cache
@@ -107,6 +100,5 @@ def _fault() -> str:
     """Return why bubblewrap cannot be used here; "" if it can."""
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
-    with _folder() as (warden, folder):
-        code, printed = _ended(warden, [*_bwrap(folder), "true"], folder, 30.0)
+    code, printed, _ = _ended(["true"], {}, True, 30.0)
     return "" if code == 0 else f"bwrap: {printed.strip() or f'exit code {code}'}"
