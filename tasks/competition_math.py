@@ -104,7 +104,6 @@ class FromHub(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the pinned commit of the dataset, or the hash of the local file or folder."""
         return sources.revision(self.hub.task, self.data, self.hub.revision)
 
     def plain(self, problem: Problem) -> str:

@@ -93,10 +93,6 @@ class Release:
         return platformdirs.user_cache_path("evalplus", appauthor=False) / f"{self.name}-{self.version}.jsonl"
 
 
-MBPP_PLUS = Release("MbppPlus", "v0.2.0", "b54e762755248ca411b523c917fa9f93c07b5ff2966bf60b3917b853926a3dad")
-HUMANEVAL_PLUS = Release("HumanEvalPlus", "v0.1.10", "42526ec0e7d5f3ee0b06d6ced98f8c8bae3d76519151bfb3d36f79010645bd7f")
-
-
 @dataclass(frozen=True)
 class EvalPlus(Task):
     """The base class of MBPP+ and HumanEval+.
@@ -255,7 +251,7 @@ class MbppPlus(EvalPlus):
     sizes: ClassVar[Mapping[str, int]] = {"test": 378}
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 768, "sampler": {"top_p": 0.95}}
     dataset = "mbpp"
-    release = MBPP_PLUS
+    release = Release("MbppPlus", "v0.2.0", "b54e762755248ca411b523c917fa9f93c07b5ff2966bf60b3917b853926a3dad")
 
     def plain(self, problem: Problem) -> str:
         """Return the docstring and a newline, for models that continue it with code."""
@@ -269,7 +265,7 @@ class HumanEvalPlus(EvalPlus):
     max_tokens = 512
     sizes: ClassVar[Mapping[str, int]] = {"test": 164}
     dataset = "humaneval"
-    release = HUMANEVAL_PLUS
+    release = Release("HumanEvalPlus", "v0.1.10", "42526ec0e7d5f3ee0b06d6ced98f8c8bae3d76519151bfb3d36f79010645bd7f")
 
     def plain(self, problem: Problem) -> str:
         """Return the beginning of the function, for models that continue it with its body."""

@@ -87,7 +87,6 @@ class Game24(Task):
 
     @property
     def revision(self) -> str:
-        """Return "1" for the computed puzzles, else the hash of the local file."""
         return sources.revision("game24", self.data)
 
     def problems(self, split: str) -> list[Problem]:
@@ -102,7 +101,6 @@ class Game24(Task):
         return [puzzle for puzzle in puzzles if split in ("test", split_of(puzzle.id))]
 
     def messages(self, problem: Problem) -> list[Message]:
-        """Return one user message: `PROMPT` with the numbers."""
         return [{"role": "user", "content": PROMPT.format(numbers=", ".join(problem.prompt.split()))}]
 
     def verify(self, problem: Problem, response: str) -> Verdict:
@@ -291,8 +289,7 @@ def _last_statement(text: str) -> str:
     first = _ALPHANUMERIC.search(text, start)
     if first is None:
         raise NotArithmetic("no answer")
-    line = text[max(start, text.rfind("\n", start, first.start()) + 1) :]
-    line = line[: len(line) - len(text) + text.find("\n", first.start())] if "\n" in text[first.start() :] else line
+    line = text[max(start, text.rfind("\n", start, first.start()) + 1) :].partition("\n")[0]
     return _ANSWER_IS.split(line.partition("</answer")[0] if heads else line)[-1]
 
 

@@ -93,7 +93,6 @@ class Own(Task):
 
     @property
     def revision(self) -> str:
-        """Return the hash of the file, and of the files that the command names."""
         return ",".join([sources.revision("own", self._path), *self._command_files()])
 
     def problems(self, split: str) -> list[Problem]:
@@ -149,11 +148,9 @@ class Own(Task):
         return {"sandbox": commands.tier(unsafe_exec)[0]} if self.command else {}
 
     def messages(self, problem: Problem) -> list[Message]:
-        """Return the line's `messages`, else one user message with its prompt."""
         return list(problem.meta.get("messages") or super().messages(problem))
 
     def verify(self, problem: Problem, response: str) -> Verdict:
-        """Return the grader's verdict on one complete response."""
         return self.verify_all(problem, [response])[0]
 
     def verify_all(
@@ -209,7 +206,6 @@ class Own(Task):
     def answers(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[str | None]:
-        """Return the answer of each response."""
         if self.grader == "math":
             return _MATH.answers(problem, responses, finish=finish)
         ends = [""] * len(responses) if finish is None else finish

@@ -106,7 +106,6 @@ class Proteins(Measured):
 
     @property
     def revision(self) -> str:
-        """Return "1" for the computed problems, else the hash of the local file."""
         return sources.revision("proteins", self.data)
 
     def problems(self, split: str) -> list[Problem]:
@@ -162,11 +161,9 @@ class Proteins(Measured):
         return ""
 
     def weights(self) -> list[Weights]:
-        """Return the verifier's weights and their licence."""
         return self.measurer().weights()
 
     def conditions(self) -> Mapping[str, str]:
-        """Return {"verifier": its name}."""
         return {"verifier": self.measurer().copy.name}
 
 
