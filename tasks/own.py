@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
-from harness.system.children import require_program
+from harness.system.children import require_program, words_of
 
 from .data import sources
 from .data.sources import Row
@@ -73,7 +73,7 @@ class Own(Task):
             if getattr(self, name) != getattr(Own, name) and self.grader != grader:
                 raise HarnessError(f"own: {name} goes with grader={grader}, got grader={self.grader}")
         if self.grader == "command":
-            commands.words_of(self.command or "")
+            self._words()
         if self.pattern is not None:
             _require_pattern(self.pattern, "own: pattern")
         if not (self.tolerance >= 0 and self.timeout_s > 0):
@@ -86,9 +86,12 @@ class Own(Task):
             raise HarnessError("own: say which file has the problems: --task own:file=questions.jsonl, or --data FILE")
         return path
 
+    def _words(self) -> list[str]:
+        return words_of(self.command or "", commands.NAMES, commands.OPTION)
+
     def _command_files(self) -> list[str]:
         """Return the hashes of the files that the command names: its code, an edit of which may change verdicts."""
-        words = [] if self.command is None else commands.words_of(self.command)
+        words = [] if self.command is None else self._words()
         return [sources.revision("own", word) for word in words if Path(word).is_file()]
 
     @property
@@ -137,7 +140,7 @@ class Own(Task):
         os.environ.pop(commands.UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[commands.UNSAFE_EXEC] = "1"
-        require_program(commands.words_of(self.command), "own: command")
+        require_program(self._words(), commands.OPTION)
         return commands.tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:

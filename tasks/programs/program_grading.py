@@ -22,7 +22,7 @@ import json
 import re
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,7 +72,7 @@ class Exercise:
     dataset: str
     entry_point: str
     solution: str
-    runs: dict[str, Sequence[Sequence[Any]]]
+    runs: Mapping[str, Sequence[Sequence[Any]]]
     atol: float
 
     def suite(self, cpu_limits_s: list[float], digest: list[bool], **limits: Any) -> Suite:
