@@ -332,14 +332,16 @@ def checked(
     texts: Mapping[str, str],
     values: Mapping[str, str],
     inside: Callable[[Path], Sequence[str]],
-    **limits: float,
+    limit_s: float,
+    grace_s: float,
 ) -> tuple[Ended, bool]:
     """Run a command that checks a response; return how it ended, and whether it failed itself and did not judge.
 
     texts   by name, such as "response": what the file holds that is put in for {response_file}
     values  what else is put in, by name
     inside  the words before the command's, given the folder of the files
-    limits  as of `Warden.start`, which says what is raised
+
+    Limits and errors are those of `Warden.run`.
     """
     with (
         wardens.one() as warden,
@@ -350,7 +352,7 @@ def checked(
         for text, content in texts.items():
             (folder / text).write_bytes(content.encode("utf-8", "replace"))
         filled = [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in words]
-        ended = warden.run([*inside(folder), *filled], **limits)
+        ended = warden.run([*inside(folder), *filled], limit_s=limit_s, grace_s=grace_s)
         return ended, ended.status == 1 and failed_itself(ended.err, values.get("response_file", ""))
 
 

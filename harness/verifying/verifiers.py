@@ -75,9 +75,10 @@ class CommandVerifier(AbstractContextManager[Verifier]):
         problem = candidates.problem
         texts = {"response": candidates.responses.texts[index], "prompt": problem.prompt}
         values = {"problem_id": problem.id, "index": str(index)}
-        limits = {"limit_s": self.config.timeout, "grace_s": GRACE_S}
         try:
-            ended, failed = checked(self._wardens, self.words, texts, values, lambda folder: (), **limits)
+            ended, failed = checked(
+                self._wardens, self.words, texts, values, lambda folder: (), self.config.timeout, GRACE_S
+            )
         except Lost:
             if self._wardens.closed:
                 raise CancelledError from None

@@ -68,7 +68,7 @@ def _ended(words: Sequence[str], texts: Mapping[str, str], confined: bool, limit
         writes = ["--size", str(SCRATCH_BYTES), "--tmpfs", str(scratch), "--setenv", "TMPDIR", str(scratch)]
         return ["bwrap", *options.split(), *writes, "--chdir", os.getcwd(), "--"]
 
-    return checked(_wardens, words, texts, {}, inside, limit_s=limit_s, grace_s=0.0)
+    return checked(_wardens, words, texts, {}, inside, limit_s, 0.0)
 
 
 @cache
