@@ -25,14 +25,18 @@ paper's pools: 6,400 responses of up to 512 tokens at temperature 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from harness import Problem
+from harness import HarnessError, Problem
 
-from .data import math_rows, sources
-from .data.sources import Hub
+from .data import sources
+from .data.sources import Hub, Row
+from .math_answers.equality import compare
+from .math_answers.extraction import boxed_contents
+from .math_answers.normal_form import normal_form
 from .math_task import MathTask
 
 MATH = Hub(
@@ -100,8 +104,7 @@ class FromHub(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the pinned commit of the dataset, or the hash of the local file or folder."""
-        return sources.revision(self.hub, self.data)
+        return sources.revision(self.hub.task, self.data, self.hub.revision)
 
     def plain(self, problem: Problem) -> str:
         """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
@@ -123,7 +126,7 @@ class Math500(FromHub):
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems, in the official order or that of the local file."""
-        return sources.problems(sources.rows(MATH_500, split, self.data), math_rows.answered_problem)
+        return sources.problems(sources.rows(MATH_500, split, self.data), _answered)
 
     def plain(self, problem: Problem) -> str:
         """Return four worked examples and the problem in their form, for models without a chat template."""
@@ -148,13 +151,74 @@ class Math(Math500):
     math500: str | None = None
 
     def problems(self, split: str) -> list[Problem]:
-        """Return the problems of a split, in the official order (subject by subject) or that of the local file."""
+        """Return the problems of a split, in the official order (subject by subject) or that of the local file.
+
+        Those of MATH-500 are known by their texts, blanks left out; of two with one text the first counts.
+        """
         official = "train" if split == "train" else "test"
         rows = sources.rows(MATH, official, self.data)
-        problems = sources.problems(rows, lambda row: math_rows.solved_problem(official, row))
+        problems = sources.problems(rows, lambda row: _solved(official, row))
         sources.refuse_swapped("math", official, len(problems), SIZES)
         if split == official:
             return problems
-        math500 = sources.problems(sources.rows(DEV, "test", self.math500), math_rows.answered_problem)
-        dev = math_rows.ids_of_math500(math500, problems)
-        return [problem for problem in problems if (problem.id in dev) == (split == "dev")]
+        math500 = sources.problems(sources.rows(DEV, "test", self.math500), _answered)
+        missing = Counter("".join(problem.prompt.split()) for problem in math500)
+        parts: dict[str, list[Problem]] = {"dev": [], "rl-test": []}
+        for problem in problems:
+            text = "".join(problem.prompt.split())
+            parts["dev" if missing[text] > 0 else "rl-test"].append(problem)
+            missing[text] -= 1
+        if len(parts["dev"]) < len(math500):
+            raise HarnessError(
+                f"math: only {len(parts['dev'])} of the {len(math500)} problems of MATH-500 are among the "
+                f"{len(problems):,} of split 'test', so dev and rl-test cannot be told apart: is --data (or "
+                "math500=FILE) another edition?"
+            )
+        return parts[split]
+
+
+def _answered(row: Row) -> Problem:
+    """Return the problem of a row of MATH-500; its id is the unique_id, else `test-` and the row's number."""
+    name = f"test-{row.number}" if row.find("unique_id") is None else row.text("unique_id")
+    return Problem(name, row.text("problem"), row.text("answer").strip())
+
+
+def _solved(split: str, row: Row) -> Problem:
+    """Return the problem of a row of MATH; its id is `algebra/test-17`, or `test-17` for a row of a local file."""
+    name = f"{split}-{row.number}" if row.config is None else f"{row.config}/{split}-{row.number}"
+    reference = reference_in(row.text("solution"))
+    if not reference:
+        raise row.fault("column 'solution' has no \\boxed{...} with an answer")
+    return Problem(name, row.text("problem"), reference)
+
+
+def reference_in(solution: str) -> str | None:
+    r"""Return the content of a solution's last box, or several boxes if it ends in several; None without an answer.
+
+    These are the boxes that are joined to one answer in a response (see `extraction`), `\boxed{1}, \boxed{2}`. Boxes
+    that may be spellings of one value are one: of `\boxed{1\frac{1}{2}} or \boxed{\frac{3}{2}}` the reference is
+    `\frac{3}{2}`.
+    """
+    last = boxed(solution)
+    answers: list[str] = []
+    for box in reversed(boxed_contents(solution) if last else []):
+        if all(compare(other, normal_form(box)).equal is False for other in answers):
+            answers.append(box)
+    return ", ".join(rf"\boxed{{{answer}}}" for answer in reversed(answers)) if len(answers) > 1 else last
+
+
+def boxed(solution: str) -> str | None:
+    r"""Return the content of a solution's last `\boxed{...}`; None without one, or if its brace is not closed.
+
+    In old solutions (`$\boxed 5$`) it is all up to the end of the formula.
+    """
+    _, command, rest = solution.rpartition(r"\boxed")
+    rest = rest.lstrip()
+    if not command or not rest.startswith("{"):
+        return rest.partition("$")[0].strip() if command else None
+    depth = 0
+    for end, sign in enumerate(rest):
+        depth += (sign == "{") - (sign == "}")
+        if depth == 0:
+            return rest[1:end].strip()
+    return None

@@ -116,8 +116,8 @@ class DapoAime(DapoMath):
     @property
     def revision(self) -> str:
         """Return the first 12 digits of the three datasets' commits, joined by `+`, or the hash of the local file."""
-        hubs = (HUB, Aime24.hub, Aime25.hub)
-        return "+".join(hub.revision[:12] for hub in hubs) if self.data is None else super().revision
+        pinned = "+".join(hub.revision[:12] for hub in (HUB, Aime24.hub, Aime25.hub))
+        return sources.revision("dapo-math", self.data, pinned)
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems of a split: `train` from DAPO-Math-17k, `dev` is AIME 2024, `test` is AIME 2025."""
@@ -127,19 +127,16 @@ class DapoAime(DapoMath):
 
 
 def _problem(row: Row) -> Problem:
+    """Return the problem of a row; of a chat the user's message, without the instructions around it."""
     id_columns = ("extra_info.index", "id")
     name = f"train-{row.number}" if row.find(*id_columns) is None else row.text(*id_columns)
-    return Problem(name, _unwrapped(row), row.text("reward_model.ground_truth", "answer").strip())
-
-
-def _unwrapped(row: Row) -> str:
-    """Return the text of the problem alone: of a chat the user's message, without the instructions around it."""
     chat = row.find("prompt", "problem", "question")
-    if not isinstance(chat, list):
-        text = row.text("prompt", "problem", "question")
-    else:
+    if isinstance(chat, list):
         texts = [turn.get("content") for turn in chat if isinstance(turn, Mapping) and turn.get("role") == "user"]
         if len(texts) != 1 or not isinstance(texts[0], str):
             raise row.fault("column 'prompt' must be text, or a chat with one message of the user")
         text = texts[0]
-    return text.strip().removeprefix(BEFORE).removesuffix(AFTER).strip()
+    else:
+        text = row.text("prompt", "problem", "question")
+    text = text.strip().removeprefix(BEFORE).removesuffix(AFTER).strip()
+    return Problem(name, text, row.text("reward_model.ground_truth", "answer").strip())

@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
-from harness.system.children import require_program
+from harness.system.children import require_program, words_of
 
 from .data import sources
-from .data.sources import Hub, Row
+from .data.sources import Row
 from .graders import choices, commands, stated
 from .math_task import MathTask
 
@@ -73,7 +73,7 @@ class Own(Task):
             if getattr(self, name) != getattr(Own, name) and self.grader != grader:
                 raise HarnessError(f"own: {name} goes with grader={grader}, got grader={self.grader}")
         if self.grader == "command":
-            commands.words_of(self.command or "")
+            self._words()
         if self.pattern is not None:
             _require_pattern(self.pattern, "own: pattern")
         if not (self.tolerance >= 0 and self.timeout_s > 0):
@@ -86,20 +86,21 @@ class Own(Task):
             raise HarnessError("own: say which file has the problems: --task own:file=questions.jsonl, or --data FILE")
         return path
 
+    def _words(self) -> list[str]:
+        return words_of(self.command or "", commands.NAMES, commands.OPTION)
+
     def _command_files(self) -> list[str]:
         """Return the hashes of the files that the command names: its code, an edit of which may change verdicts."""
-        words = [] if self.command is None else commands.words_of(self.command)
-        return [sources.file_revision("own", word) for word in words if Path(word).is_file()]
+        words = [] if self.command is None else self._words()
+        return [sources.revision("own", word) for word in words if Path(word).is_file()]
 
     @property
     def revision(self) -> str:
-        """Return the hash of the file, and of the files that the command names."""
-        return ",".join([sources.file_revision("own", self._path), *self._command_files()])
+        return ",".join([sources.revision("own", self._path), *self._command_files()])
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems in the file's order. HarnessError for a line that is not one, or an id given twice."""
-        hub = Hub("own", self._path, "", "file=FILE")
-        return sources.problems(sources.rows(hub, split, self._path), self._problem)
+        return sources.problems(sources.file_rows("own", self._path), self._problem)
 
     def _problem(self, row: Row) -> Problem:
         number = row.place.rpartition(", ")[2].replace(" ", "-")
@@ -139,7 +140,7 @@ class Own(Task):
         os.environ.pop(commands.UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[commands.UNSAFE_EXEC] = "1"
-        require_program(commands.words_of(self.command), "own: command")
+        require_program(self._words(), commands.OPTION)
         return commands.tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:
@@ -150,11 +151,9 @@ class Own(Task):
         return {"sandbox": commands.tier(unsafe_exec)[0]} if self.command else {}
 
     def messages(self, problem: Problem) -> list[Message]:
-        """Return the line's `messages`, else one user message with its prompt."""
         return list(problem.meta.get("messages") or super().messages(problem))
 
     def verify(self, problem: Problem, response: str) -> Verdict:
-        """Return the grader's verdict on one complete response."""
         return self.verify_all(problem, [response])[0]
 
     def verify_all(
@@ -174,7 +173,15 @@ class Own(Task):
             given = {"response": response, "reference": gold, "prompt": problem.prompt}
             return commands.run(self.command or "", given, self.timeout_s)
         if self.grader == "regex":
-            return self._by_pattern(gold, response)
+            try:
+                match = stated.last_match(self.pattern or gold, response)
+            except TimeoutError:
+                return wrong(f"the search took longer than {stated.LIMIT_S:g} s")
+            except EOFError:
+                return error("the process of the search was killed")
+            if match is None:
+                return wrong("no match")
+            return _judged(self.pattern is None or stated.normalised(match) == stated.normalised(gold))
         if self.grader == "number":
             number = stated.stated_number(response, cut_off)
             if number is None:
@@ -183,17 +190,6 @@ class Own(Task):
         expected = choices.bare_letter(gold) if self.grader == "choice" else stated.normalised(gold)
         given_answer = self._answer(response, cut_off)
         return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
-
-    def _by_pattern(self, gold: str, response: str) -> Verdict:
-        try:
-            match = stated.last_match(self.pattern or gold, response)
-        except TimeoutError:
-            return wrong(f"the search took longer than {stated.LIMIT_S:g} s")
-        except EOFError:
-            return error("the process of the search was killed")
-        if match is None:
-            return wrong("no match")
-        return _judged(self.pattern is None or stated.normalised(match) == stated.normalised(gold))
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
         """Return what a verdict by math or by a command depends on; None for the cheap graders."""
@@ -213,7 +209,6 @@ class Own(Task):
     def answers(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[str | None]:
-        """Return the answer of each response."""
         if self.grader == "math":
             return _MATH.answers(problem, responses, finish=finish)
         ends = [""] * len(responses) if finish is None else finish

@@ -27,7 +27,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Problem, Verdict, correct, error, wrong
@@ -36,7 +36,7 @@ from harness.errors import did_you_mean
 from harness.records import Weights
 
 from .data import sources
-from .data.sources import Hub, Row
+from .data.sources import Row
 
 if TYPE_CHECKING:
     from harness_plugins.proteins.esmfold import EsmFold
@@ -106,8 +106,7 @@ class Proteins(Measured):
 
     @property
     def revision(self) -> str:
-        """Return "1" for the computed problems, else the hash of the local file."""
-        return "1" if self.data is None else sources.file_revision("proteins", self.data)
+        return sources.revision("proteins", self.data)
 
     def problems(self, split: str) -> list[Problem]:
         """Return a problem for each length, ascending; or those of the local file in its order.
@@ -119,8 +118,7 @@ class Proteins(Measured):
         if split == ANY:
             return [Problem(ANY, "")]
         if self.data is not None:
-            rows = sources.rows(Hub("proteins", self.data, "", "--data FILE"), split, self.data)
-            return sources.problems(rows, _problem)
+            return sources.problems(sources.file_rows("proteins", self.data), _problem)
         return [Problem(f"length-{n}", "_" * n) for n in lengths(LENGTHS.get(split, self.length))]
 
     def measurable(self, problem: Problem, responses: Sequence[str]) -> list[str]:
@@ -129,7 +127,7 @@ class Proteins(Measured):
 
     def measurer(self) -> EsmFold:
         """Return ESMFold; the same object each time, since it holds a model."""
-        return self._esmfold
+        return _esmfold(self.verifier, self.verifier_revision, self.plddt_mean, self.device, self.test_weights)
 
     def judge(self, problem: Problem, response: str, values: Mapping[str, float]) -> Verdict:
         """Return the verdict by the thresholds.
@@ -163,22 +161,17 @@ class Proteins(Measured):
         return ""
 
     def weights(self) -> list[Weights]:
-        """Return the verifier's weights and their licence."""
         return self.measurer().weights()
 
     def conditions(self) -> Mapping[str, str]:
-        """Return {"verifier": its name}."""
         return {"verifier": self.measurer().copy.name}
 
-    @cached_property
-    def _esmfold(self) -> EsmFold:
-        from harness_plugins.proteins.esmfold import EsmFold
 
-        return EsmFold(self.verifier, self.verifier_revision, self.plddt_mean, self.device, self.test_weights)
+@cache
+def _esmfold(*settings: Any) -> EsmFold:
+    from harness_plugins.proteins.esmfold import EsmFold
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields without the verifier, whose model cannot be pickled."""
-        return {name: value for name, value in self.__dict__.items() if name != "_esmfold"}
+    return EsmFold(*settings)
 
 
 def lengths(text: str) -> list[int]:

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pickle
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from harness.errors import HarnessError, error_text
+from harness.errors import HarnessError, did_you_mean, error_text
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -287,6 +288,9 @@ def run_child(
 # A user's program that checks a response. It judges by its exit code alone: 0 is correct, 1 is wrong. But Python ends
 # with 1, too, when nothing catches an exception, or when it cannot start.
 
+PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
+_SHELL = re.compile(r"[|<>;]|&&")
 _INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
 _SCRIPT = re.compile(r"[^{]+\.(?:py|pl|rb|js|mjs|cjs|sh|bash|R|r|jl|lua|php)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Python 3.13, with FORCE_COLOR
@@ -297,6 +301,59 @@ _NO_START = re.compile(  # Python cannot read the program, or not begin: there i
     r"|.*(?:python|pypy)[\d.]*: (?:No module named |Error while finding module |can't find '__main__' module in ))",
     re.MULTILINE,
 )
+
+
+def words_of(command: str, names: Sequence[str], what: str) -> list[str]:
+    """The words of a command that checks a response; HarnessError if it cannot be run for one.
+
+    It is split as a shell would split it, and run without a shell.
+
+    names  what `checked` puts in for {name}
+    what   the option that has the command, as messages begin: "verify: --verifier"
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as failure:
+        raise HarnessError(f"{what} {command!r}: {failure}") from None
+    if operator := _SHELL.search(_QUOTED.sub("", command)):
+        raise HarnessError(f"{what}: no shell reads {operator[0]!r}: write sh -c '...', or quote it")
+    used = PLACEHOLDER.findall(command)
+    for name in set(used) - set(names):
+        guess = did_you_mean(name, names).replace("installed", "known")
+        raise HarnessError(f"{what}: nothing is put in for {{{name}}} {guess}")
+    if not {"response_file", "index"} & set(used):
+        raise HarnessError(f"{what}: say where the response goes, e.g. 'python check.py {{response_file}}'")
+    return words
+
+
+def checked(
+    wardens: Wardens,
+    words: Sequence[str],
+    texts: Mapping[str, str],
+    values: Mapping[str, str],
+    inside: Callable[[Path], Sequence[str]],
+    limit_s: float,
+    grace_s: float,
+) -> tuple[Ended, bool]:
+    """Run a command that checks a response; return how it ended, and whether it failed itself and did not judge.
+
+    texts   by name, such as "response": what the file holds that is put in for {response_file}
+    values  what else is put in, by name
+    inside  the words before the command's, given the folder of the files
+
+    Limits and errors are those of `Warden.run`.
+    """
+    with (
+        wardens.one() as warden,
+        tempfile.TemporaryDirectory(dir=warden.folder, ignore_cleanup_errors=True) as name,
+    ):
+        folder = Path(name)
+        values = {**values, **{f"{text}_file": str(folder / text) for text in texts}}
+        for text, content in texts.items():
+            (folder / text).write_bytes(content.encode("utf-8", "replace"))
+        filled = [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in words]
+        ended = warden.run([*inside(folder), *filled], limit_s=limit_s, grace_s=grace_s)
+        return ended, ended.status == 1 and failed_itself(ended.err, values.get("response_file", ""))
 
 
 def require_program(words: Sequence[str], what: str) -> None:

@@ -12,9 +12,6 @@ read is an error.
 
 from __future__ import annotations
 
-import re
-import shlex
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
@@ -23,19 +20,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from harness.errors import HarnessError, contained, did_you_mean, error_text, one_line
+from harness.errors import HarnessError, contained, error_text, one_line
 from harness.jobs.selection import Candidates
 from harness.pools.reading import file_digest
-from harness.system.children import Lost, Wardens, failed_itself, require_program
+from harness.system.children import PLACEHOLDER, Lost, Wardens, checked, require_program, words_of
 from harness.system.json_text import NotJSON, parsed
 
 from .config import VerifyConfig
 from .journal import TOO_LATE, Check, measured
 
+OPTION = "verify: --verifier"
 NAMES = ("response_file", "prompt_file", "problem_id", "index")
-PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
-SHELL = re.compile(r"[|<>;]|&&")
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
 
 Function: TypeAlias = Callable[[str, int, str], bool | float | None]
@@ -66,8 +61,8 @@ class CommandVerifier(AbstractContextManager[Verifier]):
 
     def __init__(self, config: VerifyConfig) -> None:
         self.config, self._wardens = config, Wardens()
-        self.words = words_of(config.verifier or "")
-        require_program(self.words, "verify: --verifier")
+        self.words = words_of(config.verifier or "", NAMES, OPTION)
+        require_program(self.words, OPTION)
 
     def __enter__(self) -> Verifier:
         return self
@@ -78,17 +73,12 @@ class CommandVerifier(AbstractContextManager[Verifier]):
     def __call__(self, candidates: Candidates, index: int) -> Check:
         """Check one response; HarnessError if the command cannot be started at all, CancelledError if it is closed."""
         problem = candidates.problem
+        texts = {"response": candidates.responses.texts[index], "prompt": problem.prompt}
         values = {"problem_id": problem.id, "index": str(index)}
         try:
-            with (
-                self._wardens.one() as warden,
-                tempfile.TemporaryDirectory(dir=warden.folder, ignore_cleanup_errors=True) as folder,
-            ):
-                for name, text in (("response", candidates.responses.texts[index]), ("prompt", problem.prompt)):
-                    values[f"{name}_file"] = path = f"{folder}/{name}.txt"
-                    Path(path).write_bytes(text.encode("utf-8", "surrogatepass"))
-                words = [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
-                ended = warden.run(words, limit_s=self.config.timeout, grace_s=GRACE_S)
+            ended, failed = checked(
+                self._wardens, self.words, texts, values, lambda folder: (), self.config.timeout, GRACE_S
+            )
         except Lost:
             if self._wardens.closed:
                 raise CancelledError from None
@@ -96,7 +86,7 @@ class CommandVerifier(AbstractContextManager[Verifier]):
         except OSError as failure:
             raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
         status = ended.status
-        if status == 1 and not failed_itself(ended.err, values["response_file"]):
+        if status == 1 and not failed:
             return Check(problem.id, index, "wrong")
         if status == 0:
             return self._passed(problem.id, index, ended.out)
@@ -125,24 +115,7 @@ class CommandVerifier(AbstractContextManager[Verifier]):
         return Check(problem_id, index, "error", reason=reason)
 
 
-def words_of(command: str) -> list[str]:
-    """The words of a verifier's command; HarnessError if it cannot be run for a response."""
-    used = PLACEHOLDER.findall(command)
-    try:
-        words = shlex.split(command)
-    except ValueError as failure:
-        raise HarnessError(f"verify: --verifier {command!r}: {failure}") from None
-    if operator := SHELL.search(QUOTED.sub("", command)):
-        raise HarnessError(f"verify: --verifier: no shell reads {operator[0]!r}: write sh -c '...', or quote it")
-    for name in set(used) - set(NAMES):
-        guess = did_you_mean(name, NAMES).replace("installed", "known")
-        raise HarnessError(f"verify: --verifier: nothing is put in for {{{name}}} {guess}")
-    if not used:
-        raise HarnessError("verify: --verifier: say where the response goes, e.g. 'python check.py {response_file}'")
-    return words
-
-
 def files_of(command: str) -> dict[str, str]:
     """The digests of the files that a command names: an edit of its program may change outcomes. {} for a function."""
-    words = words_of(command) if PLACEHOLDER.search(command) else []
+    words = words_of(command, NAMES, OPTION) if PLACEHOLDER.search(command) else []
     return {word: file_digest(Path(word)) for word in words if Path(word).is_file()}

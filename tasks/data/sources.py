@@ -4,17 +4,18 @@ Every fault is a HarnessError of one line.
 
 The hub is read through `datasets`, of which three habits are avoided (seen in version 5.2.0):
 - If the hub cannot be reached, it tries for 23 s, or for minutes if connections open but nothing answers. This module
-  looks in the cache of `datasets` first, and then checks whether the hub answers at all (`system.hub`).
+  looks in the cache of `datasets` first, and then checks whether the hub answers at all (`system.extras`).
 - It then serves the newest cached copy, of *any* revision, as if it were the pinned one. This module takes the pinned
   revision or none.
 - It prefers a folder `openai/gsm8k` in the current directory to the dataset of that name. This module names the hub.
 
-The format of a local file is recognised by its content: parquet, a JSON array, or JSONL; the last two also gzipped.
+A local file is parquet, a JSON array or JSONL, as its content tells (the last two also gzipped), or CSV by its name.
 A local folder is a clone of the dataset (`hf download openai/gsm8k --repo-type dataset --local-dir DIR`).
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import logging
 import tempfile
@@ -23,18 +24,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Problem
 from harness.errors import Lacking
 from harness.system.extras import hub_is_out_of_reach
-from harness.system.files import beginning
+from harness.system.files import beginning, opened
 from harness.system.json_text import read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Numbered: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -98,13 +97,22 @@ class Row:
         return HarnessError(f"{self.place}: {message}")
 
 
-def revision(hub: Hub, data: str | None) -> str:
-    """Return the pinned commit, or the hash of the local file or folder `data`."""
-    return hub.revision if data is None else file_revision(hub.task, data)
+def _value(values: Mapping[str, Any], name: str) -> Any:
+    """Return the value at a dotted name; None if there is none."""
+    head, _, rest = name.partition(".")
+    value = next((value for key, value in values.items() if str(key).lower() == head.lower()), None)
+    if not rest:
+        return value
+    return _value(value, rest) if isinstance(value, Mapping) else None
 
 
-def file_revision(task: str, data: str) -> str:
-    """Return `sha256:` and 16 hex digits, the hash of a local file; of a folder that of its files, hidden ones not."""
+def revision(task: str, data: str | None, pinned: str = "1") -> str:
+    """Return `sha256:` and 16 hex digits, the hash of a local file; of a folder that of its files, hidden ones not.
+
+    Without `data` return the commit or version `pinned`.
+    """
+    if data is None:
+        return pinned
     path = Path(data).expanduser()
     with _faults_in_one_line(task, path):
         if not path.is_dir():
@@ -120,32 +128,6 @@ def file_revision(task: str, data: str) -> str:
 def _file_hash(path: Path) -> str:
     with path.open("rb") as binary:
         return hashlib.file_digest(binary, "sha256").hexdigest()
-
-
-def rows(hub: Hub, split: str, data: str | None, distinct: str = "") -> Iterator[Row]:
-    """Yield the rows of a split, config by config; of a local file all rows, whatever the split.
-
-    data       the path of a local file, or of a folder with a clone of the dataset; None: the hub
-    distinct   a column by which copies are recognised: of rows with the same value in it, only the first is yielded.
-               (In a column store only that column is read of the copies: the 1,791,700 rows of DAPO-Math-17k take
-               seconds instead of a minute.)
-
-    Raises HarnessError if there are no rows.
-    """
-    path = None if data is None else Path(data).expanduser()
-    row = None
-    if path is None or path.is_dir():
-        named = hub.named.get(split, split)
-        for config in hub.configs:
-            part = "/".join(filter(None, (config, named)))
-            place = f"{hub.task}: {repr(str(path)) if path else hub.repo} {part}, row"
-            for number, values in _table_rows(_batches(hub, config, named, path), distinct):
-                yield (row := Row(number, config, f"{place} {number}", values))
-    else:
-        for row in _file_rows(hub.task, path, distinct):
-            yield row
-    if row is None:
-        raise HarnessError(f"{hub.task}: {hub.repo if data is None else repr(data)} has no rows")
 
 
 def problems(rows: Iterable[Row], make: Callable[[Row], Problem]) -> list[Problem]:
@@ -167,46 +149,61 @@ def refuse_swapped(task: str, split: str, count: int, sizes: Mapping[str, int]) 
         raise HarnessError(f"{task}: --data has {count:,} rows, as split {other!r} has, not {split!r}: is it its file?")
 
 
-def _value(values: Mapping[str, Any], name: str) -> Any:
-    """Return the value at a dotted name; None if there is none."""
-    head, _, rest = name.partition(".")
-    value = next((value for key, value in values.items() if str(key).lower() == head.lower()), None)
-    if not rest:
-        return value
-    return _value(value, rest) if isinstance(value, Mapping) else None
+def rows(hub: Hub, split: str, data: str | None, distinct: str = "") -> Iterator[Row]:
+    """Yield the rows of a split, config by config; of a local file all rows, whatever the split.
+
+    data       the path of a local file, or of a folder with a clone of the dataset; None: the hub
+    distinct   a column by which copies are recognised: of rows with the same value in it, only the first is yielded.
+               (In a column store only that column is read of the copies: the 1,791,700 rows of DAPO-Math-17k take
+               seconds instead of a minute.)
+    """
+    folder = None if data is None else Path(data).expanduser()
+    if data is not None and folder and not folder.is_dir():
+        yield from file_rows(hub.task, data, distinct)
+        return
+    named = hub.named.get(split, split)
+    for config in hub.configs:
+        part = "/".join(filter(None, (config, named)))
+        place = f"{hub.task}: {repr(str(folder)) if folder else hub.repo} {part}, row"
+        for number, values in _table_rows(_batches(hub, config, named, folder), distinct):
+            yield Row(number, config, f"{place} {number}", values)
 
 
-# A local file
-
-
-def _file_rows(task: str, path: Path, distinct: str) -> Iterator[Row]:
-    """Yield the rows of a local file; they are numbered without the copies that are left out."""
-    source = f"{task}: data"
+def file_rows(task: str, data: str, distinct: str = "") -> Iterator[Row]:
+    """Yield the rows of a local file, without copies as `rows`. Raises HarnessError if there are none."""
+    path, number = Path(data).expanduser(), -1
     with _faults_in_one_line(task, path):
-        if path.suffix == ".parquet" or beginning(path, 4) == b"PAR1":
-            import pyarrow.parquet as pq
+        for number, (place, values) in enumerate(_read(path, f"{task}: data", distinct)):
+            yield Row(number, None, f"{task}: data {path}, {place}", values)
+    if number < 0:
+        raise HarnessError(f"{task}: {data!r} has no rows")
 
-            with pq.ParquetFile(path) as file:
-                for number, (place, values) in enumerate(_table_rows(file.iter_batches(), distinct)):
-                    yield Row(number, None, f"{source} {path}, row {place}", values)
-            return
+
+def _read(path: Path, what: str, distinct: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the rows of a file, each with its place in it."""
+    if path.suffix == ".csv":  # not by pyarrow, which takes a text for a number
+        with opened(path, what) as text:
+            reader = csv.DictReader(text)
+            yield from ((f"line {reader.line_num}", values) for values in reader)
+    elif path.suffix == ".parquet" or beginning(path, 4) == b"PAR1":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            yield from ((f"row {number}", values) for number, values in _table_rows(file.iter_batches(), distinct))
+    else:
         seen: set[Any] = set()
-        lines = read_lines(path, source)
-        kept = (line for line in lines if not distinct or _first_seen([_value(line.value, distinct)], seen))
-        for number, line in enumerate(kept):
-            yield Row(number, None, line.where, line.value)
+        for line in read_lines(path, what):
+            if not distinct or _is_new(_value(line.value, distinct), seen):
+                yield line.place, line.value
 
 
-def _first_seen(keys: Sequence[Any], seen: set[Any]) -> list[int]:
-    """Return the indices of the keys that are not in `seen`, and add them to it. Only text and integers are keys."""
-    first = []
-    for i, key in enumerate(keys):
-        is_key = isinstance(key, (str, int))
-        if not (is_key and key in seen):
-            first.append(i)
-        if is_key:
-            seen.add(key)
-    return first
+def _is_new(key: Any, seen: set[Any]) -> bool:
+    """Whether the key is not in `seen`, to which it is added; what is neither text nor an integer is always new."""
+    if not isinstance(key, (str, int)):
+        return True
+    before = len(seen)
+    seen.add(key)
+    return len(seen) > before
 
 
 @contextmanager
@@ -216,44 +213,27 @@ def _faults_in_one_line(task: str, path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, OverflowError, TypeError, pa.ArrowException) as failure:
+    except HarnessError:
+        raise
+    except (OSError, ValueError, OverflowError, TypeError, csv.Error, pa.ArrowException) as failure:
         reason = getattr(failure, "strerror", None) or str(failure).split("\n")[0]
         raise HarnessError(f"{task}: cannot read {str(path)!r}: {reason:.200}") from failure
 
 
-# Column stores: parquet, and the tables of `datasets`
-
-
-def _table_rows(batches: Iterable[pa.RecordBatch], distinct: str) -> Numbered:
+def _table_rows(batches: Iterable[pa.RecordBatch], distinct: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the rows with their numbers from 0; of rows with the same value in the column `distinct` only the first."""
     import pyarrow as pa
 
     seen: set[Any] = set()
-    start = 0
+    start, column = 0, distinct.partition(".")[0]
     for batch in batches:
-        keys = _keys(batch, distinct)
-        chosen = range(len(batch)) if keys is None else _first_seen(keys, seen)
-        chosen_rows = batch if keys is None else batch.take(pa.array(chosen, pa.int64()))
-        for i, values in zip(chosen, chosen_rows.to_pylist(), strict=True):
+        chosen = list(range(len(batch)))
+        if column in batch.schema.names:
+            keys = [_value(values, distinct) for values in batch.select([column]).to_pylist()]
+            chosen = [i for i in chosen if _is_new(keys[i], seen)]
+        for i, values in zip(chosen, batch.take(pa.array(chosen, pa.int64())).to_pylist(), strict=True):
             yield start + i, values
         start += len(batch)
-
-
-def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
-    """Return a column's values (`a.b` is the field b of column a); None if there is no such column."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    head, *inner = dotted.split(".")
-    if head not in batch.schema.names:
-        return None
-    column = batch.column(head)
-    for name in inner:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            return None
-        column = pc.struct_field(column, name)
-    values: list[Any] = column.to_pylist()
-    return values
 
 
 # The hub, or a clone of one of its datasets
@@ -261,16 +241,24 @@ def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
 
 def _batches(hub: Hub, config: str | None, split: str, folder: Path | None) -> Iterable[pa.RecordBatch]:
     """Return the batches of one config's split, from the hub or from a local clone."""
-    with tempfile.TemporaryDirectory() as scratch, _quiet(), _loading_faults(hub, folder):
-        if folder:  # not with the user's cache, where `datasets` could miss that a file has changed
-            from datasets import load_dataset_builder
+    with tempfile.TemporaryDirectory() as scratch, _quiet():
+        from datasets import load_dataset_builder
 
-            builder = load_dataset_builder(str(folder.resolve()), config, cache_dir=scratch)
-        else:
-            builder = _hub_builder(hub, config)
-        builder.download_and_prepare()
-        batches: Iterable[pa.RecordBatch] = builder.as_dataset(split=split).data.to_batches()
-        return batches
+        try:
+            if folder:  # not with the user's cache, where `datasets` could miss that a file has changed
+                builder = load_dataset_builder(str(folder.resolve()), config, cache_dir=scratch)
+            else:
+                builder = _hub_builder(hub, config)
+            builder.download_and_prepare()
+            batches: Iterable[pa.RecordBatch] = builder.as_dataset(split=split).data.to_batches()
+            return batches
+        except HarnessError:
+            raise
+        except Exception as failure:  # the exceptions of `datasets` have no class in common
+            reason = str(failure).strip().split("\n")[0][:200] or type(failure).__name__
+            if folder is None:
+                raise _out_of_reach(hub, f"the hub did not give it ({reason})") from failure
+            raise HarnessError(f"{hub.task}: folder {str(folder)!r} is no clone of {hub.repo}: {reason}") from failure
 
 
 def _hub_builder(hub: Hub, config: str | None) -> Any:
@@ -292,24 +280,8 @@ def _hub_builder(hub: Hub, config: str | None) -> Any:
 
 def _out_of_reach(hub: Hub, reason: str) -> Lacking:
     """Return the error that says which data are missing, why, and what to give instead."""
-    return Lacking(
-        f"{hub.task}: dataset {hub.repo} (revision {hub.revision}) is not on this machine, and {reason}: "
-        f"give {hub.instead}"
-    )
-
-
-@contextmanager
-def _loading_faults(hub: Hub, folder: Path | None) -> Iterator[None]:
-    """Turn what `datasets` raises into a HarnessError of one line; its exceptions have no class in common."""
-    try:
-        yield
-    except HarnessError:
-        raise
-    except Exception as failure:
-        reason = str(failure).strip().split("\n")[0][:200] or type(failure).__name__
-        if folder is None:
-            raise _out_of_reach(hub, f"the hub did not give it ({reason})") from failure
-        raise HarnessError(f"{hub.task}: folder {str(folder)!r} is no clone of {hub.repo}: {reason}") from failure
+    missing = f"{hub.task}: dataset {hub.repo} (revision {hub.revision}) is not on this machine"
+    return Lacking(f"{missing}, and {reason}: give {hub.instead}")
 
 
 @contextmanager
@@ -317,17 +289,14 @@ def _quiet() -> Iterator[None]:
     """Silence the progress bars, log lines and warnings of `datasets` and `huggingface_hub` for the time of a call."""
     import datasets
 
-    loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
-    levels, had_bars = [logger.level for logger in loggers], not datasets.are_progress_bars_disabled()
+    disabled, had_bars = logging.root.manager.disable, not datasets.are_progress_bars_disabled()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
+        logging.disable(logging.WARNING)
         datasets.disable_progress_bars()
         try:
             yield
         finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+            logging.disable(disabled)
             if had_bars:
                 datasets.enable_progress_bars()

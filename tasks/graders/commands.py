@@ -9,40 +9,21 @@ does not work, or the environment variable HARNESS_SANDBOX_TIER is `none`, it ru
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from harness import HarnessError, Verdict, correct, error, wrong
-from harness.system.children import Warden, Wardens, failed_itself
+from harness.system.children import Ended, Wardens, checked, words_of
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"
-FILES = ("response", "reference", "prompt")
+NAMES = ("response_file", "reference_file", "prompt_file")
+OPTION = "own: command"
 SCRATCH_BYTES = 256 << 20
 LONGEST = 2000  # characters of a reason
 _wardens = Wardens()
-_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
-
-
-def words_of(command: str) -> list[str]:
-    """Return the command's words, with `{response_file}` and the like; HarnessError if it cannot be run."""
-    try:
-        words = shlex.split(command)
-    except ValueError as failure:
-        raise HarnessError(f"own: command {command!r} is no command line ({failure})") from None
-    if not any("{response_file}" in word for word in words):
-        raise HarnessError(f"own: command must name {{response_file}}, which holds the response, got {command!r}")
-    for name in _PLACEHOLDER.findall(command):
-        if name not in (known := [f"{which}_file" for which in FILES]):
-            listed = ", ".join(f"{{{each}}}" for each in known)
-            raise HarnessError(f"own: command: nothing is put in for {{{name}}}: use {listed}, or a file for a program")
-    return words
 
 
 def tier(unsafe_exec: bool) -> tuple[str, str]:
@@ -63,43 +44,31 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
 
     texts   what the files hold: "response", "reference", "prompt"
     """
-    with _folder() as (warden, folder):
-        for which in FILES:
-            (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
-        words = words_of(command)
-        for which in FILES:
-            words = [word.replace(f"{{{which}_file}}", str(folder / which)) for word in words]
-        confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
-        code, printed = _ended(warden, [*_bwrap(folder), *words] if confined else words, folder, timeout_s)
-        last = printed.strip().rpartition("\n")[2].strip()[-LONGEST:]
-        if confined and code == 1 and last.startswith("bwrap: "):
-            return error(f"the command could not be run: {last}")
-        if code == 1 and failed_itself(printed, str(folder / "response")):
-            return error(f"the command ended with an exception: {last}")
-        if code in (0, 1, None):
-            return correct() if code == 0 else wrong(last if code == 1 else f"timeout ({timeout_s:g} s)")
-        return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
+    confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
+    ended, failed = _ended(words_of(command, NAMES, OPTION), texts, confined, timeout_s)
+    code, last = ended.status, ended.err.strip().rpartition("\n")[2].strip()[-LONGEST:]
+    if confined and code == 1 and last.startswith("bwrap: "):
+        return error(f"the command could not be run: {last}")
+    if failed:
+        return error(f"the command ended with an exception: {last}")
+    if code in (0, 1, None):
+        return correct() if code == 0 else wrong(last if code == 1 else f"timeout ({timeout_s:g} s)")
+    return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
 
 
-@contextmanager
-def _folder() -> Iterator[tuple[Warden, Path]]:
-    """Yield what runs a program, and a folder for its files, in which `tmp` is for what it writes."""
-    with _wardens.one() as warden, tempfile.TemporaryDirectory(dir=warden.folder) as name:
-        (Path(name) / "tmp").mkdir()
-        yield warden, Path(name)
+def _ended(words: Sequence[str], texts: Mapping[str, str], confined: bool, limit_s: float) -> tuple[Ended, bool]:
+    """Run a program, as `checked`; the folder `tmp` beside its files is for what it writes."""
 
+    def inside(folder: Path) -> list[str]:
+        scratch = folder / "tmp"
+        scratch.mkdir()
+        if not confined:
+            return ["env", f"TMPDIR={scratch}"]
+        options = "--unshare-all --die-with-parent --new-session --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
+        writes = ["--size", str(SCRATCH_BYTES), "--tmpfs", str(scratch), "--setenv", "TMPDIR", str(scratch)]
+        return ["bwrap", *options.split(), *writes, "--chdir", os.getcwd(), "--"]
 
-def _ended(warden: Warden, words: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
-    """Run a program; return its exit code (None: ended by us) and the end of its standard error."""
-    ended = warden.run(words, {"TMPDIR": str(folder / "tmp")}, limit_s=timeout_s, grace_s=0.0)
-    return ended.status, ended.err
-
-
-def _bwrap(folder: Path) -> list[str]:
-    """Return the words that confine the words after them."""
-    options = "--unshare-all --die-with-parent --new-session --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
-    scratch = ["--size", str(SCRATCH_BYTES), "--tmpfs", str(folder / "tmp")]
-    return ["bwrap", *options.split(), *scratch, "--chdir", os.getcwd(), "--"]
+    return checked(_wardens, words, texts, {}, inside, limit_s, 0.0)
 
 
 @cache
@@ -107,6 +76,5 @@ def _fault() -> str:
     """Return why bubblewrap cannot be used here; "" if it can."""
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
-    with _folder() as (warden, folder):
-        code, printed = _ended(warden, [*_bwrap(folder), "true"], folder, 30.0)
-    return "" if code == 0 else f"bwrap: {printed.strip() or f'exit code {code}'}"
+    ended, _ = _ended(["true"], {}, True, 30.0)
+    return "" if ended.status == 0 else f"bwrap: {ended.err.strip() or f'exit code {ended.status}'}"

@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from harness.contracts import Ran
 
 from ..sandbox import Malformed, Sandbox, Suite, encode, loose
 from .program_text import Program
@@ -38,27 +39,16 @@ _TOKEN = re.compile(
 NO_VALUE = encode("<no value>")
 
 
-@dataclass(frozen=True)
-class Behaviour:
-    """What one program did.
-
-    digest  32 hex digits; None for a program without behaviour
-    cpu_s   the CPU seconds of its process
-    fault   a fault of the sandbox, so that nothing is known of the program; "" without one
-    """
-
-    digest: str | None
-    cpu_s: float
-    fault: str = ""
-
-
 def behaviours(
     sandbox: Sandbox, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[Program]
-) -> list[Behaviour]:
-    """Return the behaviour of each program on the inputs (positional arguments), in order."""
+) -> list[Ran | None]:
+    """Return the behaviour of each program on the inputs (positional arguments), in order.
+
+    It is 32 hex digits, None for a program without behaviour, and comes with the CPU seconds of the program's process.
+    Of a program for which the sandbox failed nothing is known: None.
+    """
     limits = [TEST_S] * len(inputs)
-    total = sum(limits) + GRACE_S
-    suite = Suite(entry_point, inputs, limits, output_bytes=OUTPUT_BYTES, total_cpu_s=total)
+    suite = Suite(entry_point, inputs, limits, output_bytes=OUTPUT_BYTES, total_cpu_s=sum(limits) + GRACE_S)
     results: list[list[str]] = [[] for _ in programs]
 
     def keep(program: int, test: int, text: str) -> bool:
@@ -68,11 +58,11 @@ def behaviours(
         return True
 
     sources, lent = [program.source for program in programs], [program.lent for program in programs]
-    made: list[Behaviour] = []
+    made: list[Ran | None] = []
     for run, each in zip(sandbox.run_all(suite, sources, keep, stop_at_raise=False, lent=lent), results, strict=True):
-        returns = run.status != "error" and any(not result.startswith("E") for result in each)
-        digest = _digest(" ".join([*each, run.status])) if returns else None
-        made.append(Behaviour(digest, run.process_cpu_s, run.detail if run.status == "error" else ""))
+        returns = any(not result.startswith("E") for result in each)
+        ran = Ran(_digest(" ".join([*each, run.status])) if returns else None, run.process_cpu_s)
+        made.append(None if run.status == "error" else ran)
     return made
 
 

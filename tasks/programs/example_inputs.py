@@ -145,39 +145,38 @@ def _mutated_arguments(arguments: Arguments, rng: random.Random) -> Arguments:
 
 
 def mutated(value: Any, rng: random.Random) -> Any:
-    """Return a value of the same type that is near; the same value if its type is none of those below."""
-    mutate = _MUTATIONS.get(type(value))
-    return mutate(value, rng) if mutate else value
-
-
-def _number(value: Any, rng: random.Random) -> Any:
-    """Return a number of the same sign: one or two more, one less, or half; a larger one could take too long."""
-    near = [value + 1, value + 2, value - 1, value // 2 if type(value) is int else value / 2]
-    return rng.choice([other for other in near if (other < 0) == (value < 0)])
-
-
-def _string(value: str, rng: random.Random) -> str:
-    words = value.split(" ")
-    if len(words) > 1:
-        return " ".join(_items(words, rng, lambda word: _word(word, words, rng)))
-    return "".join(_items(list(value), rng, lambda char: _character(char, value, rng)))
+    """Return a value of the same type that is near; the same value if its type is none of these."""
+    kind = type(value)
+    if kind is bool:
+        return not value
+    if kind in (int, float):  # of the same sign: one or two more, one less, or half; a larger one could take too long
+        near = [value + 1, value + 2, value - 1, value // 2 if kind is int else value / 2]
+        return rng.choice([other for other in near if (other < 0) == (value < 0)])
+    if kind is str:
+        words = value.split(" ")
+        if len(words) > 1:
+            return " ".join(_items(words, rng, lambda word: _word(word, words, rng)))
+        return "".join(_items(list(value), rng, lambda char: _character(char, value, rng)))
+    if kind in (list, tuple):
+        is_matrix = len(value) > 1 and all(type(row) is list for row in value) and len(set(map(len, value))) == 1
+        keeps = (tuple, list) if is_matrix else (tuple,)
+        return kind(_items(list(value), rng, lambda item: _member(item, keeps, rng)))
+    if kind in (set, frozenset):
+        return kind(_items(sorted(value, key=repr), rng, lambda item: mutated(item, rng)))
+    if kind is dict:
+        return dict(_items(list(value.items()), rng, lambda item: (item[0], mutated(item[1], rng))))
+    return value
 
 
 def _word(word: str, words: Sequence[str], rng: random.Random) -> str:
     """Return another word of the sentence, or a number that is near."""
-    return str(_number(int(word), rng)) if word.isascii() and word.isdigit() else rng.choice(words)
+    return str(mutated(int(word), rng)) if word.isascii() and word.isdigit() else rng.choice(words)
 
 
 def _character(char: str, text: str, rng: random.Random) -> str:
     """Return another character of the text, or the next of the alphabet or of the digits."""
     near = {"z": "a", "Z": "A", "9": "0"}.get(char, chr(ord(char) + 1)) if char.isalnum() and char.isascii() else char
     return rng.choice([near, rng.choice(text)])
-
-
-def _sequence(value: Any, rng: random.Random) -> Any:
-    is_matrix = len(value) > 1 and all(type(row) is list for row in value) and len(set(map(len, value))) == 1
-    keeps = (tuple, list) if is_matrix else (tuple,)
-    return type(value)(_items(list(value), rng, lambda item: _member(item, keeps, rng)))
 
 
 def _member(item: Any, keeps: tuple[type, ...], rng: random.Random) -> Any:
@@ -204,21 +203,3 @@ def _items(items: list[Any], rng: random.Random, change: Callable[[Any], Any]) -
     else:
         items[i] = change(items[i])
     return items
-
-
-def _set(value: Any, rng: random.Random) -> Any:
-    return type(value)(_items(sorted(value, key=repr), rng, lambda item: mutated(item, rng)))
-
-
-def _mapping(value: dict[Any, Any], rng: random.Random) -> dict[Any, Any]:
-    return dict(_items(list(value.items()), rng, lambda item: (item[0], mutated(item[1], rng))))
-
-
-_MUTATIONS: dict[type, Callable[[Any, random.Random], Any]] = {
-    bool: lambda value, rng: not value,
-    **dict.fromkeys((int, float), _number),
-    **dict.fromkeys((list, tuple), _sequence),
-    **dict.fromkeys((set, frozenset), _set),
-    str: _string,
-    dict: _mapping,
-}

@@ -22,7 +22,7 @@ import json
 import re
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,23 +72,19 @@ class Exercise:
     dataset: str
     entry_point: str
     solution: str
-    runs: dict[str, Sequence[Sequence[Any]]]
+    runs: Mapping[str, Sequence[Sequence[Any]]]
     atol: float
 
-    @property
-    def inputs(self) -> list[Sequence[Any]]:
-        """The arguments of the tests of all runs."""
-        return [arguments for inputs in self.runs.values() for arguments in inputs]
+    def suite(self, cpu_limits_s: list[float], digest: list[bool], **limits: Any) -> Suite:
+        """Return the tests of all runs, for programs with the `suffix`."""
+        called = _COLLECTED if self.suffix else self.entry_point
+        inputs = [arguments for inputs in self.runs.values() for arguments in inputs]
+        return Suite(called, inputs, cpu_limits_s, digest=digest, **limits)
 
     @property
     def suffix(self) -> str:
         """Return code to append to a program so that its results can be compared as sets; "" if they need not be."""
         return _COLLECTING.format(name=self.entry_point) if compares_sets(self.dataset, self.entry_point) else ""
-
-    @property
-    def called(self) -> str:
-        """The name of the function to call in a program with the suffix."""
-        return _COLLECTED if self.suffix else self.entry_point
 
 
 class Bench:
@@ -109,14 +105,9 @@ class Bench:
             total += min(RUN_S, sum(test_limits)) + GRACE_S
             for limit, has_digest in zip(test_limits, digests[part], strict=True):
                 limits.append(limit + DIGEST_S if has_digest else limit)
-        self._suite = Suite(
-            entry_point=exercise.called,
-            inputs=exercise.inputs,
-            cpu_limits_s=limits,
-            digest=digests,
-            memory_bytes=truth.memory_bytes,
-            output_bytes=max(OUTPUT_BYTES, 2 * sum(map(len, truth.expected))),
-            total_cpu_s=total,
+        output_bytes = max(OUTPUT_BYTES, 2 * sum(map(len, truth.expected)))
+        self._suite = exercise.suite(
+            limits, digests, memory_bytes=truth.memory_bytes, output_bytes=output_bytes, total_cpu_s=total
         )
 
     def grade(self, sandbox: Sandbox, programs: Sequence[Program]) -> list[Verdict]:
@@ -136,38 +127,30 @@ class Bench:
             except Exception as fault:  # the grader's fault: a wrong result does not raise
                 faults[program] = f"{type(fault).__name__}: {fault}"
                 return False
-            if passes:
-                passed[program] += 1
-            else:
-                failed[program] = f"{run}: test {number + 1}{_raised(text)}"
+            passed[program] += passes
+            if not passes:
+                name = f" {text[1:]}" if _NAME.fullmatch(text[1:]) else ""
+                raised = f" raised{name}" if text.startswith("E") else ""
+                failed[program] = f"{run}: test {number + 1}{raised}"
             return passes
 
         sources, lent = [program.source + self._suffix for program in programs], [program.lent for program in programs]
         verdicts: list[Verdict] = []
         for program, run in enumerate(sandbox.run_all(self._suite, sources, judge, lent=lent)):
+            fault = reason = ""
             if program in faults:
-                verdicts.append(error(f"oracle: {faults[program]}", self.route))
+                fault = f"oracle: {faults[program]}"
             elif run.status == "error":
-                verdicts.append(error(f"sandbox: {run.detail:.200}", self.route))
+                fault = f"sandbox: {run.detail:.200}"
             elif program in failed:
-                verdicts.append(wrong(failed[program], self.route))
-            elif run.status == "missing":
-                verdicts.append(wrong(f"no function {self._entry_point}", self.route))
+                reason = failed[program]
             elif run.status not in ("ok", "stopped"):
-                verdicts.append(wrong(run.status, self.route))
-            elif run.status == "ok" and passed[program] == len(self._tests):
-                verdicts.append(correct(route=self.route))
-            else:
-                reached = f"after {passed[program]} of {len(self._tests)} tests"
-                verdicts.append(error(f"sandbox: {run.status} {reached}", self.route))
+                reason = f"no function {self._entry_point}" if run.status == "missing" else run.status
+            elif run.status == "stopped" or passed[program] != len(self._tests):
+                fault = f"sandbox: {run.status} after {passed[program]} of {len(self._tests)} tests"
+            made = error(fault, self.route) if fault else wrong(reason, self.route)
+            verdicts.append(made if fault or reason else correct(route=self.route))
         return verdicts
-
-
-def _raised(text: str) -> str:
-    """Say what a test raised, if it raised; else ""."""
-    if not text.startswith("E"):
-        return ""
-    return f" raised {text[1:]}" if _NAME.fullmatch(text[1:]) else " raised"
 
 
 _benches: dict[str, Bench] = {}  # those of all MBPP+ and HumanEval+ have 92 million characters of expected results
@@ -217,22 +200,16 @@ def ground_truth(sandbox: Sandbox, key: str, exercise: Exercise) -> GroundTruth:
 
     Raises NoGroundTruth if the canonical solution does not run on this machine.
     """
-    path, tests = user_cache() / "ground-truth" / f"{key}.json.gz", len(exercise.inputs)
+    path, tests = user_cache() / "ground-truth" / f"{key}.json.gz", sum(map(len, exercise.runs.values()))
     cached = _cached(path, tests)
     if cached is not None:
         return cached
     memory, as_text = FRUGAL, tests
 
     def run() -> Run:
-        suite = Suite(
-            entry_point=exercise.called,
-            inputs=exercise.inputs,
-            cpu_limits_s=[SOLUTION_TEST_S] * tests,
-            digest=[test >= as_text for test in range(tests)],
-            memory_bytes=memory,
-            output_bytes=TOO_LONG,
-            total_cpu_s=SOLUTION_S,
-        )
+        digest = [test >= as_text for test in range(tests)]
+        limits = {"memory_bytes": memory, "output_bytes": TOO_LONG, "total_cpu_s": SOLUTION_S}
+        suite = exercise.suite([SOLUTION_TEST_S] * tests, digest, **limits)
         return sandbox.run_all(suite, [exercise.solution + exercise.suffix])[0]
 
     outcome = run()
@@ -244,17 +221,15 @@ def ground_truth(sandbox: Sandbox, key: str, exercise: Exercise) -> GroundTruth:
         outcome = run()
     if outcome.status != "ok":
         raise NoGroundTruth(f"{outcome.status} {outcome.detail}".strip())
-    truth = GroundTruth([_shortened(text) for text in outcome.results], outcome.cpu_s, min(2 * memory, GENEROUS))
+    # A long text without floats is shortened: it is compared for equality only.
+    expected = [
+        text if len(text) <= LONG or holds_floats(text) else "h" + hashlib.sha256(loose(text).encode()).hexdigest()
+        for text in outcome.results
+    ]
+    truth = GroundTruth(expected, outcome.cpu_s, min(2 * memory, GENEROUS))
     with suppress(OSError, HarnessError):
         write_atomically(path, gzip.compress(json.dumps(asdict(truth)).encode(), compresslevel=1, mtime=0))
     return truth
-
-
-def _shortened(text: str) -> str:
-    """Return a result's text, or its digest if it is long and holds no floats."""
-    if len(text) <= LONG or holds_floats(text):
-        return text
-    return "h" + hashlib.sha256(loose(text).encode()).hexdigest()
 
 
 def _cached(path: Path, tests: int) -> GroundTruth | None:

@@ -239,17 +239,23 @@ HOSTILE = {
 }
 
 # Files of puzzles, and what is said of them.
-BAD_FILES = [
-    ("Puzzle,Rank\n1 1 4 6,1\n", "no column 'Puzzles' (found: Puzzle, Rank)"),
-    ("", "no column 'Puzzles' (found: none)"),
-    ("Puzzles\n", "has no puzzles"),
+BAD_CSV_FILES = [
+    ("Hand,Rank\n1 1 4 6,1\n", "line 2: no column 'Puzzles', 'numbers', 'puzzle' or 'prompt' (found: Hand, Rank)"),
+    ("", "has no rows"),
+    ("Puzzles\n", "has no rows"),
     ("Puzzles\n1 1 4 6\n1 2 3\n", "line 3: expected four integers from 1 to 9999, got '1 2 3'"),
     ("Puzzles\n1 1 4 x\n", "line 2: expected four integers"),
-    ("Puzzles,Rank\n1 1 4 6,1\n6 4 1 1,2\n", "line 3: puzzle 1-1-4-6 is on line 2 already"),
+    ("Puzzles\n1 1 4 007\n", "line 2: expected four integers"),
+    ("Puzzles,Rank\n1 1 4 6,1\n6 4 1 1,2\n", "line 3: problem '1-1-4-6' is there already (line 2)"),
+    (b"Puzzles\n\xff\xfe\n", "utf-8"),
+]
+BAD_JSON_FILES = [
     ('{"numbers": [1, 1, 4, 6.0]}\n', "line 1: expected four integers from 1 to 9999, got [1, 1, 4, 6.0]"),
     ('{"numbers": [1, 1, 4, true]}\n', "line 1: expected four integers"),
     ('{"numbers": "1 1 4 ６"}\n', "line 1: expected four integers"),
-    ('{"puzzle": "1 1 4 6"}\n{"question": "1 1 4 6"}\n', "line 2: no field 'numbers', 'puzzle' or 'prompt'"),
-    (b"Puzzles\n\xff\xfe\n", "utf-8"),
+    (
+        '{"puzzle": "1 1 4 6"}\n{"question": "1 1 4 6"}\n',
+        "line 2: no column 'Puzzles', 'numbers', 'puzzle' or 'prompt'",
+    ),
     ('{"puzzle": "1 1 4 6"}\n{"puzzle"\n', "line 2: not JSON (Expecting ':' delimiter"),
 ]

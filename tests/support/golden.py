@@ -460,7 +460,7 @@ def machine() -> dict[str, str]:
 
 
 def cpu_model() -> str:
-    """Vendor, family and model of the processor: of two with one capability torch's products may differ in the last bit."""
+    """Vendor, family and model of the processor: two with one capability may differ in the last bits of a product."""
     info = Path("/proc/cpuinfo")
     fields = (
         dict(re.findall(r"^(vendor_id|cpu family|model)\s*: (.*)$", info.read_text(), re.M)) if info.exists() else {}

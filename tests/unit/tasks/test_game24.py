@@ -7,8 +7,7 @@ import pytest
 from corpora.game24 import ACCEPTED, HONEST, OF_OTHER_HANDS, WRONG
 
 from harness import Problem, correct
-from harness_tasks.arithmetic import MAX_TOKENS, NotArithmetic, evaluate, symbols
-from harness_tasks.game24 import Game24, puzzle_id, split_of
+from harness_tasks.game24 import MAX_TOKENS, Game24, NotArithmetic, evaluate, puzzle_id, split_of, symbols
 
 TASK = Game24()
 FOUR_FIVE = Problem("4-5-6-10", "4 5 6 10")

@@ -4,7 +4,7 @@ import gzip
 import hashlib
 
 import pytest
-from corpora.game24 import BAD_FILES
+from corpora.game24 import BAD_CSV_FILES, BAD_JSON_FILES
 from support.refusals import refusal_of, wrongly_refused
 
 from harness_tasks.game24 import Game24, solvable_hands
@@ -38,11 +38,8 @@ def test_the_revision_names_the_files_bytes(written):
 
 
 def test_a_bad_or_missing_file_is_refused_in_one_line(written, tmp_path):
-    def read(content):
-        return Game24(data=str(written(content, "puzzles"))).problems("test")
-
-    assert not wrongly_refused(BAD_FILES, read)
-    assert refusal_of(read, "Puzzles\n").startswith(f"game24: data {tmp_path}")
-    task = Game24(data=str(tmp_path / "none.csv"))
+    for name, faults in (("puzzles.csv", BAD_CSV_FILES), ("puzzles", BAD_JSON_FILES)):
+        assert not wrongly_refused(faults, lambda text, name=name: Game24(str(written(text, name))).problems("test"))
+    task = Game24(data=str(tmp_path / "none.jsonl"))
     for call in (lambda: task.problems("test"), lambda: task.revision):
-        assert refusal_of(call) == f"game24: cannot read '{tmp_path}/none.csv': No such file or directory"
+        assert refusal_of(call) == f"game24: cannot read '{tmp_path}/none.jsonl': No such file or directory"

@@ -90,7 +90,7 @@ def test_parameters_that_do_not_fit_are_refused():
     faults = [
         ({"pattern": "x"}, "pattern goes with grader=regex, got grader=exact"),
         ({"command": "x {response_file}"}, "command goes with grader=command"),
-        ({"grader": "command"}, "command must name {response_file}, which holds the response, got ''"),
+        ({"grader": "command"}, "own: command: say where the response goes"),
         ({"grader": "regex", "pattern": "("}, "own: pattern is no regular expression"),
         ({"tolerance": 1.0}, "tolerance goes with grader=number, got grader=exact"),
         ({"timeout_s": 5.0}, "timeout_s goes with grader=command"),

@@ -14,8 +14,9 @@ from support.verifying import outcomes_in
 
 from harness.jobs.selection import Candidates
 from harness.records import Problem
+from harness.system.children import words_of
 from harness.verifying.journal import Check
-from harness.verifying.verifiers import CommandVerifier, words_of
+from harness.verifying.verifiers import NAMES, OPTION, CommandVerifier
 
 # The response is the program's own text: what it prints and how it ends.
 RUN = f"{sys.executable} -S {{response_file}}"
@@ -92,12 +93,12 @@ def test_no_text_of_a_pool_is_read_as_a_command(tmp_path, monkeypatch):
     ],
 )
 def test_a_command_that_cannot_check_a_response_is_refused(command, words):
-    assert words in refusal_of(words_of, command)
+    assert words in refusal_of(words_of, command, NAMES, OPTION)
 
 
 def test_what_is_quoted_is_no_operator_of_a_shell():
     words = ["sh", "-c", "cat {response_file} | grep 4", "a;b", ">"]
-    assert words_of("""sh -c 'cat {response_file} | grep 4' "a;b" \\>""") == words
+    assert words_of("""sh -c 'cat {response_file} | grep 4' "a;b" \\>""", NAMES, OPTION) == words
 
 
 # What a check may leave behind: the loop goes on, and every outcome is in the journal.

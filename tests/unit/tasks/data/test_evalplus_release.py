@@ -8,7 +8,7 @@ import threading
 import pytest
 from support.refusals import refusal_of
 
-from harness_tasks.data.evalplus_release import Release, downloaded
+from harness_tasks.evalplus_tasks import Release, downloaded
 
 CONTENT = b'{"task_id": "Mbpp/1"}\n'
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from harness_tasks.data.evalplus_release import converted
-from harness_tasks.evalplus_tasks import MbppPlus
+from harness_tasks.evalplus_tasks import MbppPlus, converted
 from harness_tasks.programs import evalplus_oracle
 
 

@@ -6,15 +6,14 @@ import pytest
 from support.refusals import refusal_of
 from support.task_files import ids, jsonl, of_aime, of_math, of_math500, references
 
-from harness_tasks.aime import Aime24, Aime25
-from harness_tasks.competition_math import Math, Math500
-from harness_tasks.data import math_rows
-from harness_tasks.data.math_rows import boxed, without_instruction
+from harness_tasks import aime
+from harness_tasks.aime import Aime24, Aime25, without_instruction
+from harness_tasks.competition_math import Math, Math500, boxed
 
 
 def test_rows_without_a_name_are_known_by_their_order(tmp_path):
     problems = Aime25(jsonl(tmp_path / "f.jsonl", of_aime())).problems("test")
-    assert ids(problems) == [f"2025-{place}" for place in math_rows.PLACES]
+    assert ids(problems) == [f"2025-{place}" for place in aime.PLACES]
     assert references(problems[:2]) == ["1", "2"]
     rows = of_aime(2, id=[60, 61])  # an id that names no problem leaves it to the order
     assert ids(Aime24(jsonl(tmp_path / "f.jsonl", rows)).problems("test")) == ["2024-I-1", "2024-I-2"]
@@ -22,9 +21,9 @@ def test_rows_without_a_name_are_known_by_their_order(tmp_path):
 
 def test_the_years_answers_tell_the_order_of_the_rows(tmp_path, monkeypatch):
     listed = " ".join(str(i + 1) for i in range(30))
-    monkeypatch.setitem(math_rows.ANSWERS, hashlib.sha256(listed.encode()).hexdigest()[:16], 2025)
-    rows = dict(zip(math_rows.PLACES, of_aime(), strict=True))
-    for places in (math_rows.PLACES, sorted(rows)):  # I-1, I-2, ... and I-1, I-10, I-11, ...
+    monkeypatch.setitem(aime.ANSWERS, hashlib.sha256(listed.encode()).hexdigest()[:16], 2025)
+    rows = dict(zip(aime.PLACES, of_aime(), strict=True))
+    for places in (aime.PLACES, sorted(rows)):  # I-1, I-2, ... and I-1, I-10, I-11, ...
         data = jsonl(tmp_path / "f.jsonl", [rows[place] for place in places])
         assert ids(Aime25(data).problems("test")) == [f"2025-{place}" for place in places]
     assert "is of 2025, expected problems of 2024" in refusal_of(Aime24(data).problems, "test")
@@ -89,9 +88,9 @@ def test_the_published_problems_are_found_in_their_places_without_the_files_inst
     data = str(shared_data / "tasks" / file)
     problems = task(data).problems("test")
     answers = {problem.id: problem.reference for problem in problems}
-    assert sorted(answers) == sorted(f"{task.year}-{place}" for place in math_rows.PLACES)
-    listed = " ".join(answers[f"{task.year}-{place}"] for place in math_rows.PLACES)
-    assert math_rows.ANSWERS[hashlib.sha256(listed.encode()).hexdigest()[:16]] == task.year
+    assert sorted(answers) == sorted(f"{task.year}-{place}" for place in aime.PLACES)
+    listed = " ".join(answers[f"{task.year}-{place}"] for place in aime.PLACES)
+    assert aime.ANSWERS[hashlib.sha256(listed.encode()).hexdigest()[:16]] == task.year
     known = {"2024-I-1": "204", "2024-I-2": "25", "2024-I-15": "721", "2024-II-1": "73", "2024-II-15": "315"}
     known |= {"2025-I-1": "70", "2025-I-2": "588", "2025-II-1": "468", "2025-II-15": "240"}
     assert answers.items() >= {name: known[name] for name in known if name in answers}.items()

@@ -8,6 +8,7 @@ import pytest
 from support.refusals import refusal_of, wrongly_refused
 
 from harness_tasks.graders import commands
+from harness_tasks.own import Own
 
 TEXTS = {"response": "é 1\n", "reference": '{"a": 1}', "prompt": "Say é"}
 
@@ -47,7 +48,7 @@ def test_an_exception_of_the_program_is_no_verdict_on_the_response(tier, graded)
 
 
 def test_the_files_hold_the_texts(tier, graded):
-    texts = tuple(TEXTS[name] for name in commands.FILES)
+    texts = tuple(TEXTS.values())
     source = f"import sys\nassert tuple(open(name).read() for name in sys.argv[1:]) == {texts!r}\n"
     assert graded(source).status == "correct"
 
@@ -76,13 +77,17 @@ def test_in_the_sandbox_it_has_no_network_and_writes_to_tmpdir_only(graded, tmp_
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_command_that_cannot_run_is_refused_in_one_line(monkeypatch):
+def test_a_command_that_cannot_run_is_refused_in_one_line():
     faults = [
-        ("python check.py", "command must name {response_file}"),
-        ("python 'check.py {response_file}", "is no command line"),
-        ("check {response_file} --gold={reference}", "nothing is put in for {reference}: use {response_file}, {ref"),
+        ("python check.py", "say where the response goes"),
+        ("python check.py {reference_file}", "say where the response goes"),
+        ("python 'check.py {response_file}", "No closing quotation"),
+        (
+            "check {response_file} --gold={reference}",
+            "nothing is put in for {reference} (did you mean 'reference_file'",
+        ),
     ]
-    assert not wrongly_refused(faults, commands.words_of)
+    assert not wrongly_refused(faults, lambda command: Own(file="f", grader="command", command=command))
 
 
 def test_a_sandbox_that_fails_is_no_verdict(graded, tmp_path):

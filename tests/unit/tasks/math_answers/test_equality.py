@@ -9,7 +9,7 @@ from corpora.strict_rules import GSM8K, MATH
 from support.math_grading import TASK
 
 from harness import Problem, Verdict
-from harness_tasks.data.math_rows import boxed, reference_in
+from harness_tasks.competition_math import reference_in
 from harness_tasks.graders.strict_rules import strict_verdict
 from harness_tasks.gsm8k import Gsm8k
 
@@ -47,7 +47,7 @@ SEVERAL = {
 
 
 def test_a_solution_that_ends_in_several_boxes_has_several_answers():
-    assert {solution: reference_in(solution, boxed(solution)) for solution in SEVERAL} == SEVERAL
+    assert {solution: reference_in(solution) for solution in SEVERAL} == SEVERAL
     for solution, reference in SEVERAL.items():
         assert falsely_graded(reference, solution, True) == []
         assert TASK.audit(Problem("p", "", reference), solution).status == "correct"
