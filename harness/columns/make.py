@@ -68,22 +68,7 @@ class Maker:
                     if reused and column.noun and is_new:
                         self.progress.say(f"{column.noun}: reused for {reused} of {len(questions)} problems")
                     if missing:
-                        wanted = [other for other in every if column.brings(other)]
-                        for each in (column, *wanted):
-                            self.store.begin(each)
-                            self._brought.setdefault(each, set()).update(missing)
-                        batches = self._batches(column, questions, missing, with_all=bool(wanted))
-                        with self._shown(column, batches) as (stage, counts):
-                            own = column.here or (column.uses_model and self.samples_here)
-                            reports = own and column.reports
-                            out = Out(self.store.root, column, wanted, column.folder)
-                            fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
-                            parts = [value for value in vars(column).values() if isinstance(value, Part)]
-                            fill.folder = self.store.folder(column).parent
-                            fill.plugin_files = parts[0].plugins if parts else ()
-                            done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
-                            for count, _ in zip(counts, done, strict=True):
-                                stage.advance(0 if reports else count)
+                        self._make(column, [other for other in every if column.brings(other)], questions, missing)
                     remark = column.require_most(self.store, questions)
                     if remark and is_new:
                         self.progress.say(remark)
@@ -95,6 +80,26 @@ class Maker:
                 self.progress.say(f"{failure.path} is damaged: it is made again")
                 failure.path.unlink(missing_ok=True)
                 self.store.forget()
+
+    def _make(
+        self, column: Column, wanted: list[Column], questions: Sequence[Question], missing: Sequence[Question]
+    ) -> None:
+        """Make the missing problems of one column, and with them the columns `wanted` that it brings."""
+        for each in (column, *wanted):
+            self.store.begin(each)
+            self._brought.setdefault(each, set()).update(missing)
+        batches = self._batches(column, questions, missing, with_all=bool(wanted))
+        with self._shown(column, batches) as (stage, counts):
+            own = column.here or (column.uses_model and self.samples_here)
+            reports = own and column.reports
+            out = Out(self.store.root, column, wanted, column.folder)
+            fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
+            parts = [value for value in vars(column).values() if isinstance(value, Part)]
+            fill.folder = self.store.folder(column).parent
+            fill.plugin_files = parts[0].plugins if parts else ()
+            done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
+            for count, _ in zip(counts, done, strict=True):
+                stage.advance(0 if reports else count)
 
     def _batches(
         self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool

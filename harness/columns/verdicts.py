@@ -36,12 +36,6 @@ def verdict_rows(verdicts: Sequence[Verdict], answers: Sequence[str | None], mad
     return table(columns, made)
 
 
-def verdicts_of(rows: pa.Table) -> list[Verdict]:
-    """The verdicts of such rows."""
-    columns = [rows[name].to_pylist() for name in ("status", "reason", "route")]
-    return [Verdict(*each) for each in zip(*columns, strict=True)]
-
-
 @dataclass(frozen=True)
 class Verdicts(Column):
     """The task's verdicts: status, reason, route; and the canonical answers, which selectors may read."""

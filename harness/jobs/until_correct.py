@@ -25,8 +25,8 @@ from harness.system.json_text import digest, storable
 from harness.system.progress import Progress
 
 from .options import RunConfig
-from .plan import Plan, charge, make_plan
-from .price import SHORTER, require_consent, sampling
+from .plan import Context, Plan, charge, make_context, make_plan
+from .price import SHORTER, ask_before_fetching, require_consent, sampling
 
 FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
 
@@ -138,9 +138,9 @@ class Judge:
 Finish = Callable[[Judge, Responses], None]
 
 
-def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
+def planned(config: RunConfig, progress: Progress, context: Context | None = None) -> tuple[Plan, Sequences]:
     """The plan of a run, and its column."""
-    plan = make_plan(config, progress)
+    plan = make_plan(config, progress, context=context)
     assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
     assert plan.part_of_task is not None
     pool = plan.responses
@@ -152,8 +152,10 @@ def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
 
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Run the config and return its row: share solved by budget, restricted means, their standard errors."""
+    context = make_context(config, progress)
+    ask_before_fetching(context)
     with progress.waiting("preparing the run"):
-        plan, sequences = planned(config, progress)
+        plan, sequences = planned(config, progress, context)
     with plan.store.used():
         missing = plan.store.missing(sequences, plan.questions)
         if missing:

@@ -103,13 +103,13 @@ def user_cache() -> Path:
         return Path(os.devnull)
 
 
-def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
-    """Write a file completely or not at all; `durable` waits for the disk (for expensive content)."""
-    write_parts(path, [content], durable)
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all."""
+    write_parts(path, [content])
 
 
 def write_parts(path: Path, parts: Iterable[bytes | memoryview], durable: bool = False) -> None:
-    """Write a file from parts, completely or not at all."""
+    """Write a file from parts, completely or not at all; `durable` waits for the disk (for expensive content)."""
     temporary = temporary_name(path, os.getpid())
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

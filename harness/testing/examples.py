@@ -37,7 +37,7 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
     return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
 
 
-def without_ties(n: int = 8, d: int = 4) -> Pool:
+def without_ties(n: int = 8) -> Pool:
     """A pool of n responses without ties: all texts, lengths, likelihoods, answers and distances differ.
 
     The texts have 4, 9, 14, ... words, in shuffled order. All begin with the same two words and share no others, so
@@ -47,7 +47,7 @@ def without_ties(n: int = 8, d: int = 4) -> Pool:
     lengths = 4 + 5 * rng.permutation(n)
     texts = ["we have " + " ".join(f"w{i}x{j}" for j in range(length - 2)) for i, length in enumerate(lengths)]
     logprobs = -lengths * rng.uniform(0.1, 2, n)
-    h, answers = rng.normal(size=(n, d)).astype(np.float32), [f"a{i}" for i in range(n)]
+    h, answers = rng.normal(size=(n, 4)).astype(np.float32), [f"a{i}" for i in range(n)]
     return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
 
 

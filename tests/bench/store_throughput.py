@@ -24,13 +24,14 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from parallel import columns
 
 from harness.columns.column import Question
 from harness.columns.orders import Choices
 from harness.columns.responses import response_rows, responses_of
 from harness.columns.store import Memo, Rows, Store, filed, read, stem, table
-from harness.columns.verdicts import verdict_rows, verdicts_of
+from harness.columns.verdicts import verdict_rows
 from harness.records import Problem, Responses, Verdict
 from harness.system.files import write_parts
 
@@ -70,7 +71,7 @@ def kinds(n: int, d: int) -> Iterator[tuple[str, str, Callable[[], Rows], Callab
     yield "responses", tokens, lambda: response_rows(responses), responses_of
     yield "responses-text", "the same without token ids", lambda: response_rows(plain), responses_of
     yield "vectors", f"{d} float32", lambda: vectors, np.asarray
-    yield "verdicts", "40 distinct answers", lambda: verdict_rows(verdicts, answers, {"tier": "1"}), verdicts_of
+    yield "verdicts", "40 distinct answers", lambda: verdict_rows(verdicts, answers, {"tier": "1"}), pa.Table.to_pylist
     yield "orders", "5 orders of 100", lambda: table(picks, {"kind": "order"}), lambda rows: rows.to_pylist()
 
 
