@@ -68,7 +68,17 @@ class Maker:
                     if reused and column.noun and is_new:
                         self.progress.say(f"{column.noun}: reused for {reused} of {len(questions)} problems")
                     if missing:
-                        self._make(column, [other for other in every if column.brings(other)], questions, missing)
+                        wanted = [other for other in every if column.brings(other)]
+                        for each in (column, *wanted):
+                            self.store.begin(each)
+                            self._brought.setdefault(each, set()).update(missing)
+                        batches = self._batches(column, questions, missing, with_all=bool(wanted))
+                        own = column.here or (column.uses_model and self.samples_here)
+                        with self._shown(column, batches) as (stage, counts):
+                            fill = self._fill(column, wanted, stage, reports=own and column.reports)
+                            done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
+                            for count, _ in zip(counts, done, strict=True):
+                                stage.advance(0 if own and column.reports else count)
                     remark = column.require_most(self.store, questions)
                     if remark and is_new:
                         self.progress.say(remark)
@@ -81,25 +91,14 @@ class Maker:
                 failure.path.unlink(missing_ok=True)
                 self.store.forget()
 
-    def _make(
-        self, column: Column, wanted: list[Column], questions: Sequence[Question], missing: Sequence[Question]
-    ) -> None:
-        """Make the missing problems of one column, and with them the columns `wanted` that it brings."""
-        for each in (column, *wanted):
-            self.store.begin(each)
-            self._brought.setdefault(each, set()).update(missing)
-        batches = self._batches(column, questions, missing, with_all=bool(wanted))
-        with self._shown(column, batches) as (stage, counts):
-            own = column.here or (column.uses_model and self.samples_here)
-            reports = own and column.reports
-            out = Out(self.store.root, column, wanted, column.folder)
-            fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
-            parts = [value for value in vars(column).values() if isinstance(value, Part)]
-            fill.folder = self.store.folder(column).parent
-            fill.plugin_files = parts[0].plugins if parts else ()
-            done = map(fill, batches) if own else self.executor.map(fill, batches, column.uses_model)
-            for count, _ in zip(counts, done, strict=True):
-                stage.advance(0 if reports else count)
+    def _fill(self, column: Column, wanted: list[Column], stage: Any, reports: bool) -> Fill:
+        """What makes a batch of a column's problems, and of the columns `wanted` that it brings, and `reports` rows."""
+        out = Out(self.store.root, column, wanted, column.folder)
+        fill = Fill(column.make, out=replace(out, report=stage) if reports else out)
+        parts = [value for value in vars(column).values() if isinstance(value, Part)]
+        fill.folder = self.store.folder(column).parent
+        fill.plugin_files = parts[0].plugins if parts else ()
+        return fill
 
     def _batches(
         self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool
