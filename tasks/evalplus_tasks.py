@@ -175,21 +175,22 @@ class EvalPlus(Task):
         # All that the ground truth depends on; Python's version too, since Mbpp/596 asks for the size of an object.
         parts = [VERSION, sys.version_info[:2], self.dataset, self.tests, problem.id, problem.prompt]
         key = _json_hash([*parts, problem.reference, problem.meta["sha256"]])[:32]
-        meta = problem.meta
-
-        def exercise() -> Exercise:
-            names = ["base"] if self.tests == "base" else ["base", "plus"]
-            runs = {name: converted(problem.id, meta[f"{name}_input"]) for name in names}
-            return Exercise(self.dataset, meta["entry_point"], problem.prompt + problem.reference, runs, meta["atol"])
 
         def grade(programs: Sequence[Program]) -> list[Verdict]:
-            return program_grading.grade(key, _sandbox(), exercise, programs)
+            return program_grading.grade(key, _sandbox(), lambda: self.exercise(problem), programs)
 
         verdicts = _once_each(self._programs(problem, responses, finish), grade)
+        name = problem.meta["entry_point"]
         return [
-            verdict or wrong(f"no function {meta['entry_point']}" if defines_a_function(text) else "no program")
+            verdict or wrong(f"no function {name}" if defines_a_function(text) else "no program")
             for text, verdict in zip(responses, verdicts, strict=True)
         ]
+
+    def exercise(self, problem: Problem) -> Exercise:
+        """What a program must do: the entry point, the canonical program and the inputs of each set of tests."""
+        meta, names = problem.meta, ["base"] if self.tests == "base" else ["base", "plus"]
+        runs = {name: converted(problem.id, meta[f"{name}_input"]) for name in names}
+        return Exercise(self.dataset, meta["entry_point"], problem.prompt + problem.reference, runs, meta["atol"])
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """Return the program in one spelling: its syntax tree as source, without comments.

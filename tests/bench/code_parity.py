@@ -93,7 +93,7 @@ def ask(data: Path, kept: Path, minutes: float) -> None:
                 break
             if (problem.id, number) not in known:
                 sources = [program for _, program in programs]
-                statuses = evalplus_statuses(task._exercise(problem), sources, FIRST_S)
+                statuses = evalplus_statuses(task.exercise(problem), sources, FIRST_S)
                 file.write(json.dumps([problem.id, number, _digest(programs), statuses]) + "\n")
                 file.flush()
 
@@ -160,7 +160,7 @@ def _differences(
     statuses: list[dict[str, str]],
     verdicts: Counter[str],
 ) -> Iterator[tuple[str, int, str]]:
-    exercise = task._exercise(problem)
+    exercise = task.exercise(problem)
     sources = [program for _, program in chunk]
     for run in exercise.runs:
         ours = _reasons(sandbox, replace(exercise, runs={run: exercise.runs[run]}), sources)

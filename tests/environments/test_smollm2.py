@@ -149,7 +149,7 @@ def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path)
     task, programs = MbppPlus(data=str(data)), 0
     problems = {readable(problem.id): problem for problem in task.problems("test")}
     for pool, verdict in zip(files_of(tmp_path, "responses"), files_of(tmp_path, "verdicts"), strict=True):
-        exercise, responses = task._exercise(problems[pool.name.split(".")[0]]), responses_of(read(pool))
+        exercise, responses = task.exercise(problems[pool.name.split(".")[0]]), responses_of(read(pool))
         ended = [finish == "length" for finish in responses.finish]
         for text, cut_off, status in zip(responses.texts, ended, read(verdict)["status"].to_pylist(), strict=True):
             program = program_in(text, exercise.entry_point, cut_off=cut_off)

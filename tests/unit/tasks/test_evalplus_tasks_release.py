@@ -126,7 +126,7 @@ def altered(solution, entry_point):
 def test_altered_solutions_get_evalplus_own_verdicts(released):
     faults = []
     for problem in random.Random(0).sample(light(released), {"mbpp": 10, "humaneval": 4}[released.dataset]):
-        exercise = released._exercise(problem)
+        exercise = released.exercise(problem)
         programs = [exercise.solution, *altered(exercise.solution, exercise.entry_point)]
         own, theirs = passes(exercise, programs), evalplus_passes(exercise, programs)
         faults += [(problem.id, *row) for row in zip(programs, own, theirs, strict=True) if row[1] != row[2]]
