@@ -15,7 +15,8 @@ estimated as
 and the interval is Student's t with Satterthwaite's degrees of freedom (few seeds have few). What varies with both is
 in both terms, so the interval is rather too wide than too narrow. Two methods are paired by problem, and not by seed:
 the first term is of their difference, the second of each. A method with one policy (the initial model, one seed) has
-no second term: its interval is over problems only. Nothing is resampled.
+no second term: its interval is over problems only. Nothing is resampled. An interval is cut where values end (pass@k
+at 0 and 1, a difference at -1 and 1), which loses no coverage; one as wide as all of that says nothing and is None.
 """
 
 from __future__ import annotations
@@ -332,7 +333,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row per grader and method: pass@k, its standard error, and how it compares with each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
-    pass_at_k_ci                its interval, [low, high]; None for one problem, and if nothing varies
+    pass_at_k_ci                its interval, [low, high]; None where it is not known (`intervals`)
     gain_over, gain_over_ci     other method -> its pass@k subtracted from this one's, and the interval of that
     fewer_samples               other method -> how many times fewer samples this method needs: `curves.Factor`
     """
@@ -373,9 +374,11 @@ def intervals(own: Floats, other: Floats | None = None) -> list[list[float] | No
 
     own, other  (seeds, problems, columns), of the same problems; the number of seeds may differ
 
-    None for fewer than two problems, and where nothing varies.
+    It is cut to what is possible. None for fewer than two problems, where nothing varies, and where it would be as wide
+    as all that is possible: not known.
     """
     sides = [own] if other is None else [own, other]
+    least = 0 if other is None else -1
     problems = own.shape[1]
     if problems < 2:
         return [None] * own.shape[2]
@@ -386,6 +389,6 @@ def intervals(own: Floats, other: Floats | None = None) -> list[list[float] | No
     shares = [(term / np.where(variance > 0, variance, 1)) ** 2 / df for term, df in terms]
     half = t.ppf((1 + LEVEL) / 2, 1 / np.sum(shares, axis=0).clip(1e-9)) * np.sqrt(variance)
     return [
-        [float(f"{mean - h:.6g}"), float(f"{mean + h:.6g}")] if h > 1e-12 else None
+        [float(f"{max(least, mean - h):.6g}"), float(f"{min(1, mean + h):.6g}")] if 1e-12 < 2 * h < 1 - least else None
         for mean, h in zip(paired.mean(0), half, strict=True)
     ]
