@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
@@ -32,7 +33,7 @@ from pydantic import Field
 from scipy.stats import t
 from typing_extensions import TypedDict
 
-from harness.columns.column import Column
+from harness.columns.column import Column, forget
 from harness.columns.responses import responses_of
 from harness.contracts import Engine
 from harness.errors import HarnessError
@@ -40,6 +41,7 @@ from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
 from harness.jobs.run import ready
+from harness.plugin_system.component import ENGINE
 from harness.records import Floats
 from harness.results.cells import EVALUATION
 from harness.results.inert_text import without_folders
@@ -50,6 +52,7 @@ from harness.scoring.stats import LEVEL
 from harness.system import json_text
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
+from harness_plugins.engines.vllm.engine import VLLM, environment, gpus_in_sight
 
 from .checkpoints import best_step
 from .commands import EvalRequest
@@ -59,6 +62,7 @@ from .training_run import naming_data_options
 KIND = "diversity-harness rl eval"
 SCHEMA = 1
 MOST = 100_000  # responses to a question: pass@k is computed for every k up to it
+GROUPS = 8  # of problems, at least: work for as many engines, whatever executor there is
 FILE = f"{EVALUATION}.json"
 BASE = "base"  # the name of the initial model
 
@@ -73,6 +77,7 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     the runs differ in task, model or reward.
     """
     runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
+    request = replace(request, engine=request.engine or _default_engine(progress))
     first = runs[0]
     for run in runs[1:]:
         for field in ("task", "model", "reward"):
@@ -151,6 +156,20 @@ def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple
     return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))
 
 
+def _default_engine(progress: Progress) -> str:
+    """vLLM, where this machine has a GPU that it can use; else transformers, with a line if there is a GPU."""
+    if not gpus_in_sight():
+        return ENGINE
+    try:
+        if environment(VLLM.find(None, find_spec)).device == "cuda":
+            return "vllm"
+        reason = "the installed one is for CPUs"
+    except HarnessError as failure:
+        reason = str(failure)
+    progress.say(f"rl eval: {ENGINE} samples, not vLLM ({reason})")
+    return ENGINE
+
+
 def _plan(request: EvalRequest, run: TrainingRun, model: str, progress: Progress) -> Plan:
     """The plan of sampling from a model that a run began or ended with; its seed is the evaluation's, not the run's."""
     data = request.data or run.data
@@ -159,8 +178,9 @@ def _plan(request: EvalRequest, run: TrainingRun, model: str, progress: Progress
         selectors=("uniform",),
         task=run.task,
         model=model,
-        engine=request.engine,
+        engine=request.engine or ENGINE,
         sampler="vanilla",
+        executor=request.executor,
         data=Path(file) if file else None,
         split=run.part("task", data=None).rl[request.split],
         n=request.n,
@@ -182,7 +202,7 @@ def spaced(problems: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _counted(plan: Plan) -> dict[str, Any]:
-    """Sample and grade what the store lacks; return the counts of verdicts by problem."""
+    """Sample and grade what the store lacks; return the counts of verdicts by problem. The model is then unloaded."""
     audits = plan.audits if hasattr(plan.task, "audit") else None
 
     def counts(graded: Column | None, status: str) -> list[int]:
@@ -197,14 +217,23 @@ def _counted(plan: Plan) -> dict[str, Any]:
     columns = [column for column in (plan.vectors, plan.verdicts, audits) if column]
     with plan.store.used():
         ready(plan, columns)
-        return plan.maker.make(columns, plan.questions, counted)
+        counts_by_problem = plan.maker.make(columns, plan.questions, counted, groups=GROUPS)
+    _unload(plan.engine.built)
+    return counts_by_problem
+
+
+def _unload(engine: Engine) -> None:
+    """Free the memory of an engine of this process: the next policy's needs it."""
+    if hasattr(engine, "close"):
+        engine.close()
+    forget()
 
 
 def _add_likelihoods(
     request: EvalRequest, evaluation: dict[str, Any], plans: Sequence[Plan], model: str, progress: Progress
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
-    engine: Engine = plans[0].part("engine", request.engine, model=model).built
+    engine: Engine = plans[0].part("engine", request.engine or ENGINE, model=model).built
     if not hasattr(engine, "score"):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return

@@ -1,6 +1,9 @@
 """pass@k of trained models: what is sampled, what the file holds, what is computed from it and shown (figures.py)."""
 
+import sys
+import weakref
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from harness.jobs.price import Outlook
 from harness.scoring import curves
 from harness.scoring.metrics import random_pass_at_k
 from harness.system.progress import Progress
+from harness_plugins.engines.vllm.engine import Environment
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import figures
 from harness_plugins.rl.commands import EvalRequest
@@ -91,6 +95,45 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     assert rl_eval.read(request.store / "rl") == evaluation
     assert done.out.index("graded strictly") < done.out.index("graded leniently")
     assert "pass@8" in done.out
+
+
+def test_an_engine_is_unloaded_before_the_next_policys_is_loaded(evaluated, monkeypatch):
+    from harness_plugins.engines.transformers.engine import Transformers
+
+    models, others, sample = weakref.WeakSet(), [], Transformers.sample
+
+    def sampled(engine, request):
+        finished = sample(engine, request)
+        models.add(engine._checkpoint.model)
+        others.append(len(models) - 1)
+        return finished
+
+    monkeypatch.setattr(Transformers, "sample", sampled)
+    rl_eval.evaluate(replace(evaluated[0], seed=7, likelihood=False), Progress(quiet=True))
+    assert others == [0] * 12  # of 3 policies and 4 problems, each a group of its own
+
+
+def test_vllm_samples_by_default_where_it_and_a_gpu_are(monkeypatch):
+    lines = []
+
+    class Told(Progress):
+        def say(self, text):
+            lines.append(text)
+
+    installed = Environment(Path("python"), "vllm", "0.9", "cuda")
+    monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 0)
+    assert rl_eval._default_engine(Told()) == "transformers"
+    monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 2)
+    monkeypatch.setenv("HARNESS_VLLM_PYTHON", sys.executable)
+    monkeypatch.setattr(rl_eval, "environment", lambda python: installed)
+    assert rl_eval._default_engine(Told()) == "vllm"
+    assert lines == []
+    monkeypatch.setattr(rl_eval, "environment", lambda python: replace(installed, device="cpu"))
+    assert rl_eval._default_engine(Told()) == "transformers"
+    monkeypatch.setenv("HARNESS_VLLM_PYTHON", "nowhere")
+    assert rl_eval._default_engine(Told()) == "transformers"
+    assert lines[0] == "rl eval: transformers samples, not vLLM (the installed one is for CPUs)"
+    assert "nowhere is not there" in lines[1]
 
 
 @pytest.mark.slow
