@@ -21,7 +21,7 @@ from . import evaluation as rl_eval
 
 PLAIN = "none"  # the bonus that is none: plain GRPO
 NAMES = {PLAIN: "GRPO, no bonus", rl_eval.BASE: "initial model"}
-UNKNOWN = "[-]: not known (one problem, nothing varies, or as wide as all that is possible)"
+UNKNOWN = "[-] above: not known (one problem, nothing varies, or as wide as all that is possible)"
 ARROW = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
 GRADERS = {
     "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
