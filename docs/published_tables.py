@@ -17,7 +17,7 @@ from harness.results.rows import Interval, Row
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
-from harness_plugins.rl import evaluation
+from harness_plugins.rl import evaluation, figures
 from published import RESULTS, boards, called, figure, ladder, lines, rows_with, samplers
 
 BEST = 5
@@ -301,7 +301,7 @@ def _within(records: Sequence[dict[str, Any]], k: int) -> Floats:
 
 def rl() -> str:
     """pass@k after training, by method and group size, with 95 % intervals over problems and seeds (RF6)."""
-    return _rl(lambda row, k: f"{100 * row['pass_at_k'][k]:.1f}{_half(row['pass_at_k_ci'][k])}")
+    return _rl(lambda row, k: _in_per_cent(row["pass_at_k"][k], row["pass_at_k_ci"][k]))
 
 
 def rl_gains() -> str:
@@ -310,7 +310,7 @@ def rl_gains() -> str:
 
 
 def _over_grpo(row: dict[str, Any], k: str) -> str:
-    return f"{100 * row['gain_over']['none'][k]:+.1f}{_half(row['gain_over_ci']['none'][k])}"
+    return _in_per_cent(row["gain_over"]["none"][k], row["gain_over_ci"]["none"][k], "+")
 
 
 def _rl(value: Callable[[dict[str, Any], str], str], without: str = "") -> str:
@@ -324,8 +324,8 @@ def _rl(value: Callable[[dict[str, Any], str], str], without: str = "") -> str:
     return table(["method", "group", *(f"pass@{k}" for k in ks)], rows)
 
 
-def _half(ends: Interval) -> str:
-    return f" ± {50 * (ends[1] - ends[0]):.1f}" if ends else ""
+def _in_per_cent(value: float, ends: Interval, sign: str = "") -> str:
+    return figures.in_per_cent(value, ends, sign).replace("±", " ± ")
 
 
 def _improvements(

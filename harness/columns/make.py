@@ -50,8 +50,12 @@ class Maker:
         columns: Sequence[Column],
         questions: Sequence[Question],
         then: Callable[[], T] = lambda: None,  # type: ignore[assignment,return-value]
+        groups: int = 1,
     ) -> T:
         """Make what the columns read, then the columns: for each, the problems that the store lacks. Return `then()`.
+
+        All problems are cut into at least so many `groups`, if there are as many problems: so many engines have work.
+        They do not depend on the executor, since the last bits of states and log-probabilities depend on the group.
 
         A damaged file that shows itself, in `then` too, counts as missing, with a line, unless its column is costly.
         """
@@ -72,7 +76,7 @@ class Maker:
                         for each in (column, *wanted):
                             self.store.begin(each)
                             self._brought.setdefault(each, set()).update(missing)
-                        batches = self._batches(column, questions, missing, with_all=bool(wanted))
+                        batches = self._batches(column, questions, missing, groups, with_all=bool(wanted))
                         own = column.here or (column.uses_model and self.samples_here)
                         with self._shown(column, batches) as (stage, counts):
                             fill = self._fill(column, wanted, stage, reports=own and column.reports)
@@ -101,7 +105,7 @@ class Maker:
         return fill
 
     def _batches(
-        self, column: Column, questions: Sequence[Question], missing: Sequence[Question], with_all: bool
+        self, column: Column, questions: Sequence[Question], missing: Sequence[Question], groups: int, with_all: bool
     ) -> list[list[Todo]]:
         """The problems to make, some at a time.
 
@@ -109,7 +113,7 @@ class Maker:
                   states depend in their last bits on what is sampled together, and a killed run shall end as any other
         """
         lacking = set(missing)
-        size = max(1, min(column.together, len(questions)))
+        size = max(1, min(column.together, len(questions) // groups))
         batches = []
         for batch in batched(questions if with_all else missing, size):
             if lacking.intersection(batch):

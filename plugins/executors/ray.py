@@ -43,6 +43,7 @@ TRIES = 3  # work that is lost with its worker so often is taken to kill it
 POLL_S, PATIENCE_S = 1.0, 300.0  # the latter for a node if no remaining one can do the work
 ANSWERS_S = 10.0
 OBJECTS_BYTES = 100 * 2**20  # results are None: what is made goes through the store's folder
+MORE_GROUPS = "there are no more groups of problems (a smaller batch of the engine makes more: docs/cluster.md)"
 PASSED_ON = ("OMP_", "GOMP_", "KMP_", "MKL_", "HARNESS_")  # variables of threads and of permissions (--unsafe-exec)
 LONGEST_TEMPORARY = 24  # characters; Ray adds 80 for its sockets, whose paths have at most 107
 
@@ -96,6 +97,9 @@ class Ray:
             most = self.engines or (sum(rooms) if place.gpus else sum(map(bool, rooms)))
             start = ray.remote(**options)(Worker).remote
             free = [start() for _ in range(min(most, sum(rooms), len(items)))]
+            if len(free) < most and (self.engines or place.gpus):
+                few = f"there is room for {sum(rooms)}, of {place} each" if sum(rooms) == len(free) else MORE_GROUPS
+                print(f"ray: {len(free)} of {most} engines are started: {few}", file=sys.stderr, flush=True)
         else:
             task = ray.remote(max_retries=0, **options)(do)
             free = [task] * (self.workers or 2 * sum(rooms))

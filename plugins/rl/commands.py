@@ -73,7 +73,10 @@ class EvalRequest:
     likelihood: Annotated[bool, Help("Score one response a question under the initial model (anti-sharpening).")] = True
     limit: Annotated[int | None, Help("So many problems, evenly spaced over the split.")] = None
     max_tokens: Annotated[int | None, Help("Longest response; default: as in training.")] = None
-    engine: Annotated[str, Help("What samples the responses.")] = "transformers"
+    engine: Annotated[
+        str | None, Help("What samples the responses; default: vllm where it and a GPU are, else transformers.")
+    ] = None
+    executor: Annotated[str, Help("Where engines and graders run: local, or ray, which uses all GPUs.")] = "local"
     trainer: Annotated[str | None, Help("The runs' trainer, where it had parameters; default: as run.json says.")] = (
         None
     )

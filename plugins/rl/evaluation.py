@@ -15,7 +15,8 @@ estimated as
 and the interval is Student's t with Satterthwaite's degrees of freedom (few seeds have few). What varies with both is
 in both terms, so the interval is rather too wide than too narrow. Two methods are paired by problem, and not by seed:
 the first term is of their difference, the second of each. A method with one policy (the initial model, one seed) has
-no second term: its interval is over problems only. Nothing is resampled.
+no second term: its interval is over problems only. Nothing is resampled. An interval is cut where values end (pass@k
+at 0 and 1, a difference at -1 and 1), which loses no coverage; one as wide as all of that says nothing and is None.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
@@ -31,7 +33,7 @@ from pydantic import Field
 from scipy.stats import t
 from typing_extensions import TypedDict
 
-from harness.columns.column import Column
+from harness.columns.column import Column, forget
 from harness.columns.responses import responses_of
 from harness.contracts import Engine
 from harness.errors import HarnessError
@@ -39,6 +41,7 @@ from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
 from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
 from harness.jobs.run import ready
+from harness.plugin_system.component import ENGINE
 from harness.records import Floats
 from harness.results.cells import EVALUATION
 from harness.results.inert_text import without_folders
@@ -49,6 +52,7 @@ from harness.scoring.stats import LEVEL
 from harness.system import json_text
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
+from harness_plugins.engines.vllm.engine import VLLM, environment, gpus_in_sight
 
 from .checkpoints import best_step
 from .commands import EvalRequest
@@ -58,6 +62,7 @@ from .training_run import naming_data_options
 KIND = "diversity-harness rl eval"
 SCHEMA = 1
 MOST = 100_000  # responses to a question: pass@k is computed for every k up to it
+GROUPS = 8  # of problems, at least: work for as many engines, whatever executor there is
 FILE = f"{EVALUATION}.json"
 BASE = "base"  # the name of the initial model
 
@@ -72,6 +77,7 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     the runs differ in task, model or reward.
     """
     runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
+    request = replace(request, engine=request.engine or _default_engine(progress))
     first = runs[0]
     for run in runs[1:]:
         for field in ("task", "model", "reward"):
@@ -150,6 +156,20 @@ def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple
     return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))
 
 
+def _default_engine(progress: Progress) -> str:
+    """vLLM, where this machine has a GPU that it can use; else transformers, with a line if there is a GPU."""
+    if not gpus_in_sight():
+        return ENGINE
+    try:
+        if environment(VLLM.find(None, find_spec)).device == "cuda":
+            return "vllm"
+        reason = "the installed one is for CPUs"
+    except HarnessError as failure:
+        reason = str(failure)
+    progress.say(f"rl eval: {ENGINE} samples, not vLLM ({reason})")
+    return ENGINE
+
+
 def _plan(request: EvalRequest, run: TrainingRun, model: str, progress: Progress) -> Plan:
     """The plan of sampling from a model that a run began or ended with; its seed is the evaluation's, not the run's."""
     data = request.data or run.data
@@ -158,8 +178,9 @@ def _plan(request: EvalRequest, run: TrainingRun, model: str, progress: Progress
         selectors=("uniform",),
         task=run.task,
         model=model,
-        engine=request.engine,
+        engine=request.engine or ENGINE,
         sampler="vanilla",
+        executor=request.executor,
         data=Path(file) if file else None,
         split=run.part("task", data=None).rl[request.split],
         n=request.n,
@@ -181,7 +202,7 @@ def spaced(problems: Sequence[T], limit: int | None) -> list[T]:
 
 
 def _counted(plan: Plan) -> dict[str, Any]:
-    """Sample and grade what the store lacks; return the counts of verdicts by problem."""
+    """Sample and grade what the store lacks; return the counts of verdicts by problem. The model is then unloaded."""
     audits = plan.audits if hasattr(plan.task, "audit") else None
 
     def counts(graded: Column | None, status: str) -> list[int]:
@@ -196,14 +217,23 @@ def _counted(plan: Plan) -> dict[str, Any]:
     columns = [column for column in (plan.vectors, plan.verdicts, audits) if column]
     with plan.store.used():
         ready(plan, columns)
-        return plan.maker.make(columns, plan.questions, counted)
+        counts_by_problem = plan.maker.make(columns, plan.questions, counted, groups=GROUPS)
+    _unload(plan.engine.built)
+    return counts_by_problem
+
+
+def _unload(engine: Engine) -> None:
+    """Free the memory of an engine of this process: the next policy's needs it."""
+    if hasattr(engine, "close"):
+        engine.close()
+    forget()
 
 
 def _add_likelihoods(
     request: EvalRequest, evaluation: dict[str, Any], plans: Sequence[Plan], model: str, progress: Progress
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
-    engine: Engine = plans[0].part("engine", request.engine, model=model).built
+    engine: Engine = plans[0].part("engine", request.engine or ENGINE, model=model).built
     if not hasattr(engine, "score"):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
@@ -332,7 +362,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row per grader and method: pass@k, its standard error, and how it compares with each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
-    pass_at_k_ci                its interval, [low, high]; None for one problem, and if nothing varies
+    pass_at_k_ci                its interval, [low, high]; None where it is not known (`intervals`)
     gain_over, gain_over_ci     other method -> its pass@k subtracted from this one's, and the interval of that
     fewer_samples               other method -> how many times fewer samples this method needs: `curves.Factor`
     """
@@ -373,9 +403,11 @@ def intervals(own: Floats, other: Floats | None = None) -> list[list[float] | No
 
     own, other  (seeds, problems, columns), of the same problems; the number of seeds may differ
 
-    None for fewer than two problems, and where nothing varies.
+    It is cut to what is possible. None for fewer than two problems, where nothing varies, and where it would be as wide
+    as all that is possible: not known.
     """
     sides = [own] if other is None else [own, other]
+    least = 0 if other is None else -1
     problems = own.shape[1]
     if problems < 2:
         return [None] * own.shape[2]
@@ -386,6 +418,6 @@ def intervals(own: Floats, other: Floats | None = None) -> list[list[float] | No
     shares = [(term / np.where(variance > 0, variance, 1)) ** 2 / df for term, df in terms]
     half = t.ppf((1 + LEVEL) / 2, 1 / np.sum(shares, axis=0).clip(1e-9)) * np.sqrt(variance)
     return [
-        [float(f"{mean - h:.6g}"), float(f"{mean + h:.6g}")] if h > 1e-12 else None
+        [float(f"{max(least, mean - h):.6g}"), float(f"{min(1, mean + h):.6g}")] if 1e-12 < 2 * h < 1 - least else None
         for mean, h in zip(paired.mean(0), half, strict=True)
     ]

@@ -21,6 +21,7 @@ from . import evaluation as rl_eval
 
 PLAIN = "none"  # the bonus that is none: plain GRPO
 NAMES = {PLAIN: "GRPO, no bonus", rl_eval.BASE: "initial model"}
+UNKNOWN = "[-] above: not known (one problem, nothing varies, or as wide as all that is possible)"
 ARROW = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
 GRADERS = {
     "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
@@ -148,6 +149,8 @@ class RlLikelihoods:
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a table per grader, with a row per method: pass@k in per cent and its 95 % interval.
 
+    The interval is its half width, or [low, high] where it is cut at what is possible, or [-] where it is not known.
+
     Below a table: the differences from plain GRPO, if that is a row; and how many times fewer samples than another
     method a method needs for that method's pass@n.
     """
@@ -156,10 +159,13 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
         first, seeds = graded[0], ", ".join(f"{row['bonus']} {row['seeds']}" for row in graded)
         put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
         put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[grader]}")
-        _print_by_budget("bonus", "", [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in graded])
+        levels = [(row["bonus"], row["pass_at_k"], row["pass_at_k_ci"]) for row in graded]
+        _print_by_budget("bonus", "", levels)
         others = [row for row in graded if PLAIN in row["gain_over"]]
         gains = [(row["bonus"], row["gain_over"][PLAIN], row["gain_over_ci"][PLAIN]) for row in others]
         _print_by_budget("minus GRPO", "+", gains)
+        if any(None in of.values() for *_, of in [*levels, *gains]):
+            put(UNKNOWN)
         unsolved = [row["bonus"] for row in graded if not any(row["pass_at_k"].values())]
         if unsolved:
             put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
@@ -179,15 +185,23 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
             put(f"[-]: {reason}")
 
 
+def in_per_cent(value: float, ends: Sequence[float] | None, sign: str = "") -> str:
+    """A value with its interval: 75.0±8.3, or 98.6 [95.8, 100.0] where it is cut, or 50.0 [-] where it is not known."""
+    text = f"{100 * value:{sign}.1f}"
+    if ends is None:
+        return f"{text} [-]"
+    low, high = ends
+    if abs(low + high - 2 * value) < 1e-4:  # symmetric, so not cut
+        return f"{text}±{50 * (high - low):.1f}"
+    return f"{text} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
+
+
 def _print_by_budget(head: str, sign: str, rows: Sequence[tuple[str, Mapping[str, float], Mapping[str, Any]]]) -> None:
-    """Print a row per method and a column per budget k: value and half of the interval, in per cent."""
+    """Print a row per method and a column per budget k: value and interval, in per cent."""
     if not rows:
         return
     every = list(rows[0][1])
     ks = [k for k in every if k in ("1", "4", "16", "64", "256", every[-1])]
     headings = [Heading(f"pass@{k}", kept=8 if k == ks[-1] else 7 - at, right=True) for at, k in enumerate(ks)]
-    cells = [
-        [method, *(f"{100 * of[k]:{sign}.1f}" + (f"±{50 * (ci[k][1] - ci[k][0]):.1f}" if ci[k] else "") for k in ks)]
-        for method, of, ci in rows
-    ]
+    cells = [[method, *(in_per_cent(of[k], ci[k], sign) for k in ks)] for method, of, ci in rows]
     put(word_table([Heading(head), *headings], cells, console().width)[0])

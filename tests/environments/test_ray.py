@@ -21,6 +21,7 @@ from support.command_session import CommandSession
 from support.paths import SUPPORT, TOY
 from support.processes import alive, descendants, harness_command, wait_for
 from support.stores import files_of, results_of
+from support.training_runs import COUNTING, counted_run
 
 if find_spec("ray") is None:  # not imported: it is used in processes of its own
     pytest.skip("needs ray", allow_module_level=True)
@@ -144,6 +145,30 @@ def test_a_real_model_gives_the_same_bytes(cluster, session, tmp_path):
         tables.append(done.out)
     assert tables[0] == tables[1]
     assert results(tmp_path / "ray") == results(tmp_path / "local")
+
+
+def test_an_evaluation_by_two_engines_has_the_bytes_of_one_and_fewer_engines_than_asked_are_told(
+    cluster, session, tmp_path
+):
+    run = counted_run(tmp_path / "trained", 1)
+    small = ["rl", "eval", run.folder, "--n", 8, "--max-tokens", 64, "--plugin", COUNTING, "--json"]
+    two = f"{cluster.executor},engines=2"
+
+    def evaluated(executor: str, limit: int) -> tuple[str, dict[str, bytes], str]:
+        store = tmp_path / f"{limit}-{executor.partition(':')[0]}"
+        done = session.run(*small, "--limit", limit, "--executor", executor, "--store", store)
+        assert done.code == 0, done.err
+        return done.out, results(store), done.err
+
+    here, there = evaluated("local", 8), evaluated(two, 8)  # of 8 rows: a batch of the engine holds all 8 problems
+    assert here[:2] == there[:2]
+    assert any("vectors." in name for name in here[1])
+    assert "engines" not in there[2]
+    few = evaluated(two, 1)[2].splitlines()
+    assert [line for line in few if "engines" in line] == [
+        "ray: 1 of 2 engines are started: there are no more groups of problems (a smaller batch of the engine makes "
+        "more: docs/cluster.md)"
+    ] * 2  # for each policy
 
 
 def test_a_killed_node_loses_nothing_and_the_bytes_are_those_of_a_local_run(cluster, session, here, marks, tmp_path):

@@ -1,6 +1,9 @@
 """pass@k of trained models: what is sampled, what the file holds, what is computed from it and shown (figures.py)."""
 
+import sys
+import weakref
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from harness.jobs.price import Outlook
 from harness.scoring import curves
 from harness.scoring.metrics import random_pass_at_k
 from harness.system.progress import Progress
+from harness_plugins.engines.vllm.engine import Environment
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import figures
 from harness_plugins.rl.commands import EvalRequest
@@ -91,6 +95,45 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     assert rl_eval.read(request.store / "rl") == evaluation
     assert done.out.index("graded strictly") < done.out.index("graded leniently")
     assert "pass@8" in done.out
+
+
+def test_an_engine_is_unloaded_before_the_next_policys_is_loaded(evaluated, monkeypatch):
+    from harness_plugins.engines.transformers.engine import Transformers
+
+    models, others, sample = weakref.WeakSet(), [], Transformers.sample
+
+    def sampled(engine, request):
+        finished = sample(engine, request)
+        models.add(engine._checkpoint.model)
+        others.append(len(models) - 1)
+        return finished
+
+    monkeypatch.setattr(Transformers, "sample", sampled)
+    rl_eval.evaluate(replace(evaluated[0], seed=7, likelihood=False), Progress(quiet=True))
+    assert others == [0] * 12  # of 3 policies and 4 problems, each a group of its own
+
+
+def test_vllm_samples_by_default_where_it_and_a_gpu_are(monkeypatch):
+    lines = []
+
+    class Told(Progress):
+        def say(self, text):
+            lines.append(text)
+
+    installed = Environment(Path("python"), "vllm", "0.9", "cuda")
+    monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 0)
+    assert rl_eval._default_engine(Told()) == "transformers"
+    monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 2)
+    monkeypatch.setenv("HARNESS_VLLM_PYTHON", sys.executable)
+    monkeypatch.setattr(rl_eval, "environment", lambda python: installed)
+    assert rl_eval._default_engine(Told()) == "vllm"
+    assert lines == []
+    monkeypatch.setattr(rl_eval, "environment", lambda python: replace(installed, device="cpu"))
+    assert rl_eval._default_engine(Told()) == "transformers"
+    monkeypatch.setenv("HARNESS_VLLM_PYTHON", "nowhere")
+    assert rl_eval._default_engine(Told()) == "transformers"
+    assert lines[0] == "rl eval: transformers samples, not vLLM (the installed one is for CPUs)"
+    assert "nowhere is not there" in lines[1]
 
 
 @pytest.mark.slow
@@ -189,28 +232,38 @@ def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
 
 # 95 % intervals over problems and seeds
 
-TWO_SEEDS = np.array([[0.2, 0.6], [0.4, 0.8]])[:, :, None]  # (seeds, problems, columns)
+TWO_SEEDS = np.array([[0.48, 0.52], [0.49, 0.53]])[:, :, None]  # (seeds, problems, columns)
 
 
 def test_an_interval_adds_the_variances_over_problems_and_over_seeds():
-    # Means of problems 0.3 and 0.7, variance 0.08; of seeds 0.4 and 0.6, variance 0.02.
-    half = stats.t.ppf(0.975, 1 / (0.8**2 + 0.2**2)) * (0.08 / 2 + 0.02 / 2) ** 0.5
-    assert rl_eval.intervals(TWO_SEEDS) == [pytest.approx([0.5 - half, 0.5 + half], rel=1e-5)]
+    # Means of problems 0.485 and 0.525, variance 8e-4; of seeds 0.5 and 0.51, variance 5e-5.
+    share = 8e-4 / 8.5e-4
+    half = stats.t.ppf(0.975, 1 / (share**2 + (1 - share) ** 2)) * (8.5e-4 / 2) ** 0.5
+    assert rl_eval.intervals(TWO_SEEDS) == [pytest.approx([0.505 - half, 0.505 + half], rel=1e-5)]
 
 
 def test_one_policy_has_students_interval_over_problems_and_two_are_paired_by_problem():
-    own, other = np.array([0.9, 0.5, 0.1]), np.array([0.8, 0.2, 0.0])
+    own, other = np.array([0.6, 0.5, 0.4]), np.array([0.5, 0.2, 0.3])
     for values, given in ((own, (own[None, :, None],)), (own - other, (own[None, :, None], other[None, :, None]))):
         expected = stats.ttest_1samp(values, 0).confidence_interval()
         assert rl_eval.intervals(*given) == [pytest.approx(list(expected), rel=1e-5)]
     # The difference from one policy keeps the variance over the other's seeds.
-    half = stats.t.ppf(0.975, 1 / (0.8**2 + 0.2**2)) * (0.08 / 2 + 0.02 / 2) ** 0.5
-    assert rl_eval.intervals(TWO_SEEDS, np.full((1, 2, 1), 0.5)) == [pytest.approx([-half, half], rel=1e-5)]
+    half = np.ptp(rl_eval.intervals(TWO_SEEDS)) / 2
+    assert rl_eval.intervals(TWO_SEEDS, np.full((1, 2, 1), 0.505)) == [pytest.approx([-half, half], rel=1e-4)]
 
 
-def test_what_does_not_vary_or_is_one_problem_has_no_interval():
-    assert rl_eval.intervals(np.ones((3, 4, 2))) == [None, None]
-    assert rl_eval.intervals(np.array([[[0.5]], [[0.7]]])) == [None]
+def test_an_interval_ends_where_values_end_and_what_says_nothing_is_not_known():
+    assert rl_eval.intervals(np.ones((3, 4, 2))) == [None, None]  # nothing varies
+    assert rl_eval.intervals(np.array([[[0.5]], [[0.7]]])) == [None]  # one problem
+    high = np.array([1, 1, 1, 0.9])[None, :, None]
+    [[low, end]] = rl_eval.intervals(high)
+    assert (low, end) == (pytest.approx(stats.ttest_1samp(high.ravel(), 0).confidence_interval()[0]), 1)
+    assert figures.in_per_cent(0.975, [low, end]) == f"97.5 [{100 * low:.1f}, 100.0]"
+    assert rl_eval.intervals(-high, 0 * high)[0][0] == -1
+    two = np.array([0.6875, 0.8125])[None, :, None]
+    assert rl_eval.intervals(two) == [None]  # 75.0 ± 79.4
+    assert rl_eval.intervals(two, 0 * two) == [[pytest.approx(0.75 - 0.794, abs=1e-3), 1]]  # of -1 to 1
+    assert figures.in_per_cent(0.75, None, "+") == "+75.0 [-]"
 
 
 @pytest.mark.parametrize("seeds_matter", [0.0, 0.02, 0.1])
@@ -226,21 +279,23 @@ def test_intervals_of_differences_cover_as_often_as_they_say_or_more(seeds_matte
     assert 0.94 < covered < 0.995
 
 
-def test_rows_hold_levels_and_gains_with_their_intervals_and_tables_half_of_them(capsys):
-    counts = {"base": [[2, 1, 0]], "none": [[4, 0, 2], [4, 4, 1]]}
+def test_rows_hold_levels_and_gains_with_their_intervals_and_tables_show_them(capsys):
+    counts = {"base": [[8, 7, 5, 6]], "none": [[10, 8, 9, 9], [10, 9, 9, 10]]}
     policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
-    about = {"task": "t", "split": "test", "reward": "verifier", "n": 4, "problems": ["a", "b", "c"]}
+    about = {"task": "t", "split": "test", "reward": "verifier", "n": 16, "problems": ["a", "b", "c", "d"]}
     base, none = rows = rl_eval.rows(about | {"policies": policies})
-    at_1 = {bonus: np.array(each)[:, :, None] / 4 for bonus, each in counts.items()}
+    at_1 = {bonus: np.array(each)[:, :, None] / 16 for bonus, each in counts.items()}
     assert none["pass_at_k_ci"]["1"] == rl_eval.intervals(at_1["none"])[0]
-    assert base["gain_over"]["none"]["1"] == pytest.approx(0.25 - 0.625)
+    assert base["gain_over"]["none"]["1"] == pytest.approx((6.5 - 9.25) / 16)
     assert base["gain_over_ci"]["none"]["1"] == rl_eval.intervals(at_1["base"], at_1["none"])[0]
     assert none["gain_over_ci"]["base"]["4"] == pytest.approx([-end for end in base["gain_over_ci"]["none"]["4"]][::-1])
     figures.print_table(rows)
     out = capsys.readouterr().out
     half = {row["bonus"]: 50 * np.ptp(row["pass_at_k_ci"]["1"]) for row in rows}
-    assert f"25.0±{half['base']:.1f}" in out
+    assert f"40.6±{half['base']:.1f}" in out
     levels, gains = out.split("minus GRPO")
-    assert f"62.5±{half['none']:.1f}" in levels
-    assert f"-37.5±{50 * np.ptp(base['gain_over_ci']['none']['1']):.1f}" in gains
-    assert "62.5" not in gains
+    assert f"57.8±{half['none']:.1f}" in levels
+    assert "100.0 [-]" in levels  # pass@16
+    assert f"-17.2±{50 * np.ptp(base['gain_over_ci']['none']['1']):.1f}" in gains
+    assert "57.8" not in gains
+    assert gains.count(figures.UNKNOWN) == 1
