@@ -290,8 +290,8 @@ def of_selectors(series: Sequence[str], **more: Any) -> dict[str, Appearance]:
 
 
 def of_others(series: Iterable[Any], **more: Any) -> dict[Any, Appearance]:
-    """Return colour, marker and line of each series that is no selector, by its place; twelve differ in marker."""
-    return {name: _drawn(looks.look(place)) | more for place, name in enumerate(dict.fromkeys(series))}
+    """Return colour, marker and line of each series that is no selector; twelve differ in marker."""
+    return {name: _drawn(look) | more for name, look in looks.of_others(series).items()}
 
 
 def _drawn(look: looks.Look) -> Appearance:
