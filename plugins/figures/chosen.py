@@ -107,42 +107,41 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
         where = ", ".join(map(str, request.folders))
         failed = f" ({len(gathered.failed)} that failed)" if gathered.failed else ""
         raise request.refused(f"no cells in {where}{failed}; `harness run` keeps its cells in runs/cells")
-    every = [Chosen(key, cell) for key, cell in gathered.measured.items()]
-    kept = matching(request, every, lambda cell: cell.about)
+    kept = matching(request, [Chosen(key, cell) for key, cell in gathered.measured.items()], request.labels)
     if default and not request.selector:
-        kept = _only(request, kept, "selector", default)
+        kept = _by_default(request, kept, "selector", default)
     return sorted(kept, key=lambda cell: ([str(value) for value in cell.about.values()], cell.key))
 
 
-def matching(request: Request, items: Iterable[Any], about: Callable[[Any], Row], what: str = "cell") -> list[Any]:
-    """Return the items whose labels, `about(item)`, are those of the request's options.
+def matching(
+    request: Request,
+    items: Sequence[Any],
+    labels: Row,
+    about: Callable[[Any], Row] = lambda cell: cell.about,
+    what: str = "cell",
+) -> list[Any]:
+    """Return the items with these labels; HarnessError if none has one of them, or if they have no such label.
 
-    HarnessError if none has the label, or if they have no such label.
+    about   the labels of an item
+    what    what an item is called in messages
     """
     kept = list(items)
-    for name in CHOICES:
-        if (wanted := getattr(request, name)) is not None and kept:
-            if not any(name in about(item) for item in kept):
-                raise request.refused(f"--{name} goes with cells: a {what} has no {name}")
-            kept = _of(request, kept, about, name, wanted, what)
+    for name, wanted in labels.items():
+        values = {about(item)[name] for item in kept if name in about(item)}
+        if not values:
+            raise request.refused(f"--{name} goes with cells: a {what} has no {name}")
+        if wanted not in values:
+            there = f"there are {', '.join(map(str, sorted(values)))}: name one of them, or run that one"
+            raise request.refused(f"no {what} of {name} {wanted!r}; {there}")
+        # A selector that reads no vectors goes with every embedder.
+        passed = (wanted, NO_EMBEDDER) if name == "embedder" else (wanted,)
+        kept = [item for item in kept if about(item)[name] in passed]
     return kept
 
 
-def _of(
-    request: Request, items: Sequence[Any], about: Callable[[Any], Row], name: str, wanted: Any, what: str = "cell"
-) -> list[Any]:
-    """The items with this label; a selector that reads no vectors goes with every embedder."""
-    values = {about(item)[name] for item in items}
-    if wanted not in values:
-        there = f"there are {', '.join(map(str, sorted(values)))}: name one of them, or run that one"
-        raise request.refused(f"no {what} of {name} {wanted!r}; {there}")
-    passed = (wanted, NO_EMBEDDER) if name == "embedder" else (wanted,)
-    return [item for item in items if about(item)[name] in passed]
-
-
-def _only(request: Request, chosen: Sequence[Chosen], name: str, default: str) -> list[Chosen]:
-    """The cells with a label that the request did not ask for; a line says which pools have none."""
-    kept = _of(request, chosen, lambda cell: cell.about, name, default)
+def _by_default(request: Request, chosen: Sequence[Chosen], name: str, default: str) -> list[Chosen]:
+    """The cells with a label that the request does not name; a line says which pools have none."""
+    kept = matching(request, chosen, {name: default})
     pools = {cell.pool for cell in kept}
     leave_out(request, [cell for cell in chosen if cell.pool not in pools], f"has no cell of {default}")
     return kept
@@ -150,8 +149,7 @@ def _only(request: Request, chosen: Sequence[Chosen], name: str, default: str) -
 
 def leave_out(request: Request, cells: Iterable[Chosen], why: str) -> None:
     """Say which pools are left out, and why."""
-    names = dict.fromkeys(called(cell, ("task", "model", "sampler", "n", "seed")) for cell in cells)
-    for name in names:
+    for name in dict.fromkeys(called(cell, ("task", "model", "sampler", "n", "seed")) for cell in cells):
         request.say(f"left out: {name} {why}")
 
 
@@ -168,7 +166,7 @@ def of_one_selector(request: Request, order_for: str | None, embedders: bool = F
         if PAPERS_EMBEDDER not in several:
             raise request.refused(f"cells of {listed}: say which --embedder")
         request.say(f"{listed}: {PAPERS_EMBEDDER} is shown; --embedder chooses another")
-        chosen = _only(request, chosen, "embedder", PAPERS_EMBEDDER)
+        chosen = _by_default(request, chosen, "embedder", PAPERS_EMBEDDER)
     if order_for and any(cell.outcomes.ranks is None for cell in chosen):
         why = f"chooses sets, not an order: it has no {order_for}; `harness plot passk` draws it"
         raise request.refused(f"selector {chosen[0].about['selector']!r} {why}")

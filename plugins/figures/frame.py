@@ -16,7 +16,6 @@ version of matplotlib give the same bytes.
 from __future__ import annotations
 
 import io
-import itertools
 import math
 import re
 import textwrap
@@ -170,8 +169,10 @@ class Frame:
         """Return the figure, grown by a legend: each series with its look, then the notes."""
         from matplotlib.lines import Line2D
 
-        width = self.figure.get_figwidth()
-        entries = [*series.items(), *((note, {"linestyle": "none"}) for note in notes)]
+        width, entries = (
+            self.figure.get_figwidth(),
+            [*series.items(), *((note, {"linestyle": "none"}) for note in notes)],
+        )
         wrapped = {"\n".join(lines_of(label, width - 0.7)): look for label, look in entries}
         handles = [Line2D([], [], label=label, **look) for label, look in wrapped.items()]
         sample = 3.8 if any(handle.is_dashed() for handle in handles) else 2.4  # long enough for dashes beside a marker
@@ -262,10 +263,13 @@ def inches(text: str, size: float = STYLE["legend.fontsize"], weight: str = "nor
 def lines_of(text: str, room: float, size: float = STYLE["legend.fontsize"], weight: str = "normal") -> list[str]:
     """Return the text as lines of at most so many inches; a word that is wider than a line is broken."""
     together = text.replace(" · ", "\u00a0· ").replace(" = ", "\u00a0=\u00a0")  # no line begins with the dot
-    for most in itertools.count(max(len(text), 1), -1):
-        lines = [line.replace("\u00a0", " ").strip() for line in textwrap.wrap(together, most, break_on_hyphens=False)]
-        if most == 1 or all(inches(line, size, weight) <= room for line in lines):
-            return lines
+    lines: list[str] = []
+    for most in range(len(text), 0, -1):
+        wrapped = textwrap.wrap(together, most, break_on_hyphens=False)
+        lines = [line.replace("\u00a0", " ").strip() for line in wrapped]
+        if all(inches(line, size, weight) <= room for line in lines):
+            break
+    return lines
 
 
 def with_ends(column: str, value: float | None, ends: Sequence[float | None] | None) -> Row:

@@ -78,7 +78,7 @@ class Gains:
             raise request.refused(f"no ranker has cells of all {len(tables)} pools: give folders whose cells share one")
         _told(request, lines, shown)
         for table in tables:
-            seeds = max(row.seeds or [] for line in shown for row in _shown(line, table))
+            seeds = max(list(row.seeds or ()) for line in shown for row in _shown(line, table))
             if len(seeds) > 1:
                 listed = ", ".join(map(str, seeds))
                 request.say(f"{pool_name(table)}: of its seeds {listed} the first is drawn; --seed chooses another")

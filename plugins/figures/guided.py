@@ -101,7 +101,9 @@ def _runs(request: Request) -> Runs:
     if not records:
         where, kept = ", ".join(map(str, request.folders)), f"runs/{stopping_times.FOLDER}"
         raise request.refused(f"no sequences in {where}: `harness run --until-correct` keeps them in {kept}")
-    records = matching(request, records, lambda record: {**record["labels"], "n": record["budget"]}, "sequence")
+    records = matching(
+        request, records, request.labels, lambda record: {**record["labels"], "n": record["budget"]}, "sequence"
+    )
     about = {" · ".join(record["labels"][label] for label in ("task", "model")) for record in records}
     if len(about) > 1:
         raise request.refused(f"there are sequences of {'; '.join(sorted(about))}: name one by --task and --model")

@@ -50,6 +50,11 @@ class Request:
                 named = " and ".join(f"`harness plot {figure}`" for figure in figures)
                 raise self.refused(f"{dashed} goes with {named} only")
 
+    @property
+    def labels(self) -> Row:
+        """The labels of the cells to show, by option."""
+        return {name: getattr(self, name) for name in CHOICES if getattr(self, name) is not None}
+
     def refused(self, reason: str) -> HarnessError:
         """Return the error that says why this figure cannot be plotted."""
         return HarnessError(f"plot {self.name}: {reason}")
