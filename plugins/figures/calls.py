@@ -25,7 +25,20 @@ from .chosen import (
     several,
     telling,
 )
-from .frame import GREY, INK, LINES, MARKERS, Appearance, Frame, of_others, of_selectors, split, with_ends
+from .frame import (
+    GREY,
+    INK,
+    LINES,
+    MARKERS,
+    PANEL,
+    Appearance,
+    Frame,
+    inches,
+    of_others,
+    of_selectors,
+    split,
+    with_ends,
+)
 from .request import Request, Row
 
 RANDOM: Appearance = {"color": INK, "marker": "D", "linestyle": LINES[1], "markersize": 3.2}
@@ -81,7 +94,7 @@ def _diagonal(axes: Any, low: float, high: float) -> None:
     """Make square log axes with the line y = x, and label both sides of it."""
     for axis in (axes.xaxis, axes.yaxis):
         Frame.log_axis(axis, low, high)
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", anchor="W")  # the title has the room to the right
     axes.plot(axes.get_xlim(), axes.get_xlim(), color=GREY, linewidth=0.8, linestyle=LINES[1], marker="", zorder=1)
     inside = {"transform": axes.transAxes, "color": GREY, "fontsize": 7}
     axes.text(0.03, 0.97, "more calls than random", verticalalignment="top", **inside)
@@ -165,12 +178,17 @@ class Models:
         for place, (task, part) in enumerate(tasks.items()):  # shifted a little, so that no interval hides another
             aside = 0.08 * (place - (len(looks) - 1) / 2)
             Frame.line(axes, [row["rank"] + aside for row in part], part, "saved", looks[task])
-        # For a single task the models' names and pass@1 stand at the ranks.
-        at = {row["rank"]: f"{row['rank']}\n{row['model']}\n{100 * row['pass_at_1']:.1f} %" for row in rows}
-        alone, ranks = len(looks) == 1, sorted(at)
-        axes.set_xticks(ranks, [at[rank] if alone else str(rank) for rank in ranks], fontsize=6 if alone else 7)
+        # For a single task the models' names and pass@1 stand at the ranks, aslant where they lack room.
+        alone, size = len(looks) == 1, 6
+        names = {row["rank"]: (str(row["rank"]), row["model"], f"{100 * row['pass_at_1']:.1f} %") for row in rows}
+        ranks, longest = sorted(names), max(inches(model, size) for _, model, _ in names.values())
+        aslant = alone and longest * len(ranks) > PANEL[0]
+        labels = [(", " if aslant else "\n").join(names[rank]) if alone else str(rank) for rank in ranks]
+        slope: Row = {"rotation": 30, "horizontalalignment": "right", "rotation_mode": "anchor"} if aslant else {}
+        axes.set_xticks(ranks, labels, fontsize=size if alone else 7, **slope)
+        frame.grow(longest / 2 if aslant else 0)
         axes.set_xlim(-0.5, ranks[-1] + 0.5)
-        axes.set(xlabel="model, by rank of pass@1 (0 = weakest)" + (", with pass@1" if alone else ""))
+        axes.set(xlabel="model, by rank of pass@1 (0 = weakest)" + (", with pass@1" if alone and not aslant else ""))
         axes.set(ylabel="verifier calls saved (% of random's)")
         of_task = Counter(task for task, _ in looks)
         return frame.finish({task[0] if of_task[task[0]] == 1 else " · ".join(task): looks[task] for task in looks})

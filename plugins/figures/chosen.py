@@ -16,7 +16,7 @@ from harness.results.rows import Row as ResultRow
 from harness.results.rows import row
 from harness.scoring.metrics import Outcomes, random_samples_to_correct
 
-from .request import PAPERS_SELECTOR, Request, Row
+from .request import CHOICES, PAPERS_SELECTOR, Request, Row
 
 # The labels that can tell two cells apart, the most useful first, and the format of their values.
 FIELDS = {
@@ -24,7 +24,6 @@ FIELDS = {
     **{"n": "n = {}", "problems": "{} problems", "split": "{}", "engine": "{}"},
     **{"dim": "dim {}", "trials": "{} trials", "seed": "seed {}"},
 }
-OPTIONS = ("task", "model", "sampler", "embedder", "selector")  # those that choose cells by a label
 PAPERS_EMBEDDER, NO_EMBEDDER = "hidden-mean", "none"
 MOST = 12  # panels, or series in one, that a reader can tell apart
 
@@ -108,17 +107,50 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
         where = ", ".join(map(str, request.folders))
         failed = f" ({len(gathered.failed)} that failed)" if gathered.failed else ""
         raise request.refused(f"no cells in {where}{failed}; `harness run` keeps its cells in runs/cells")
-    matching = [Chosen(key, cell) for key, cell in gathered.measured.items()]
-    for name in OPTIONS:
-        wanted, values = getattr(request, name), sorted({cell.about[name] for cell in matching})
-        wanted = wanted or (default if name == "selector" else None)
-        if wanted and wanted not in values:
-            there = f"there are {', '.join(values)}: name one of them, or run that one"
-            raise request.refused(f"no cell of {name} {wanted!r}; {there}")
-        if wanted:  # a selector that reads no vectors matches every embedder
-            passed = (wanted, NO_EMBEDDER) if name == "embedder" else (wanted,)
-            matching = [cell for cell in matching if cell.about[name] in passed]
-    return sorted(matching, key=lambda cell: ([str(value) for value in cell.about.values()], cell.key))
+    kept = matching(request, [Chosen(key, cell) for key, cell in gathered.measured.items()], request.labels)
+    if default and not request.selector:
+        kept = _by_default(request, kept, "selector", default)
+    return sorted(kept, key=lambda cell: ([str(value) for value in cell.about.values()], cell.key))
+
+
+def matching(
+    request: Request,
+    items: Sequence[Any],
+    labels: Row,
+    about: Callable[[Any], Row] = lambda cell: cell.about,
+    what: str = "cell",
+) -> list[Any]:
+    """Return the items with these labels; HarnessError if none has one of them, or if they have no such label.
+
+    about   the labels of an item
+    what    what an item is called in messages
+    """
+    kept = list(items)
+    for name, wanted in labels.items():
+        values = {about(item)[name] for item in kept if name in about(item)}
+        if not values:
+            raise request.refused(f"--{name} goes with cells: a {what} has no {name}")
+        if wanted not in values:
+            there = f"there are {', '.join(map(str, sorted(values)))}: name one of them, or run that one"
+            raise request.refused(f"no {what} of {name} {wanted!r}; {there}")
+        # A selector that reads no vectors goes with every embedder.
+        passed = (wanted, NO_EMBEDDER) if name == "embedder" else (wanted,)
+        kept = [item for item in kept if about(item)[name] in passed]
+    return kept
+
+
+def _by_default(request: Request, chosen: Sequence[Chosen], name: str, default: str) -> list[Chosen]:
+    """The cells with a label that the request does not name; a line says which pools have none."""
+    kept = matching(request, chosen, {name: default})
+    pools = {cell.pool for cell in kept}
+    leave_out(request, [cell for cell in chosen if cell.pool not in pools], f"has no cell of {default}")
+    return kept
+
+
+def leave_out(request: Request, cells: Iterable[Chosen], why: str) -> None:
+    """Say which pools are left out, and why."""
+    for name in dict.fromkeys(called(cell, ("task", "model", "sampler", "n", "seed")) for cell in cells):
+        request.say(f"left out: {name} {why}")
 
 
 def of_one_selector(request: Request, order_for: str | None, embedders: bool = False) -> list[Chosen]:
@@ -134,7 +166,7 @@ def of_one_selector(request: Request, order_for: str | None, embedders: bool = F
         if PAPERS_EMBEDDER not in several:
             raise request.refused(f"cells of {listed}: say which --embedder")
         request.say(f"{listed}: {PAPERS_EMBEDDER} is shown; --embedder chooses another")
-        chosen = [cell for cell in chosen if cell.about["embedder"] in (PAPERS_EMBEDDER, NO_EMBEDDER)]
+        chosen = _by_default(request, chosen, "embedder", PAPERS_EMBEDDER)
     if order_for and any(cell.outcomes.ranks is None for cell in chosen):
         why = f"chooses sets, not an order: it has no {order_for}; `harness plot passk` draws it"
         raise request.refused(f"selector {chosen[0].about['selector']!r} {why}")
@@ -213,10 +245,12 @@ def several(
         for alike in grouped(group, lambda cell: cell.about[field]):
             if len(alike) > 1:
                 differ = [name for name in telling(request, alike) if name != field]
-                options = [f"--{name}" for name in differ if name in OPTIONS]
+                options = [f"--{name}" for name in differ if name in CHOICES]
                 narrow = f"narrow them by {' '.join(options)}" if options else "give a folder that holds one of them"
                 who = f"{called(alike[0], (*names, field))}: {len(alike)} cells"
-                raise request.refused(f"{who}, which differ in {', '.join(differ)}: {narrow}")
+                values = ((name, sorted({cell.about[name] for cell in alike})) for name in differ)
+                listed = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in values)
+                raise request.refused(f"{who}, which differ in {listed}: {narrow}")
         at_most(request, len(group), f"{field}s")
     return comparable
 
@@ -224,10 +258,8 @@ def several(
 def at_most(request: Request, count: int, what: str, most: int = MOST) -> None:
     """Raise HarnessError if there are more series or panels (`what`) than a reader can tell apart."""
     if count > most:
-        raise request.refused(
-            f"{count} {what}, and {most} can be told apart: narrow them by --task, --model, --sampler, --selector or "
-            "--embedder, or give fewer folders"
-        )
+        narrow = f"narrow them by --{', --'.join(CHOICES)}, or give fewer folders"
+        raise request.refused(f"{count} {what}, and {most} can be told apart: {narrow}")
 
 
 def references(request: Request) -> list[Chosen]:

@@ -48,7 +48,7 @@ PANEL = (3.3, 2.75)  # inches; a column of a two-column paper is 3.3 wide
 COLUMNS = 3
 DPI = 200
 
-STYLE = {
+STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same on every machine
     **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), 8),
     **dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"), 7),
@@ -153,7 +153,7 @@ class Frame:
         columns = columns or {1: 1, 2: 2, 4: 2}.get(count, COLUMNS)
         down = math.ceil(count / columns)
         width = PANEL[0] * columns + (0.6 if columns == 1 else 0)
-        lines = textwrap.wrap(title, int(width / 0.078))
+        lines = lines_of(title, width - 0.2, STYLE["figure.titlesize"], STYLE["figure.titleweight"])
         self.figure: Any = Figure(figsize=(width, PANEL[1] * down + 0.17 * len(lines) + 0.2))
         self.figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06, wspace=0.03, hspace=0.05)
         every = list(self.figure.subplots(down, columns, squeeze=False).flat)
@@ -169,20 +169,29 @@ class Frame:
         """Return the figure, grown by a legend: each series with its look, then the notes."""
         from matplotlib.lines import Line2D
 
-        entries = [*series.items(), *((note, {"linestyle": "none"}) for note in notes)]
-        handles = [Line2D([], [], label=label, **look) for label, look in entries]
-        width, height = self.figure.get_size_inches()
+        width, entries = (
+            self.figure.get_figwidth(),
+            [*series.items(), *((note, {"linestyle": "none"}) for note in notes)],
+        )
+        wrapped = {"\n".join(lines_of(label, width - 0.7)): look for label, look in entries}
+        handles = [Line2D([], [], label=label, **look) for label, look in wrapped.items()]
         sample = 3.8 if any(handle.is_dashed() for handle in handles) else 2.4  # long enough for dashes beside a marker
-        longest = max(len(label) for label, _ in entries)
-        columns = min(len(handles), max(1, int(width / (0.27 + 0.097 * sample + 0.062 * longest))))
-        self.figure.set_size_inches(width, height + 0.15 * math.ceil(len(handles) / columns) + 0.05)
+        longest = max(inches(line) for label in wrapped for line in label.splitlines())
+        columns = min(len(handles), max(1, int(width / (0.3 + 0.097 * sample + longest))))
+        down = math.ceil(sum(label.count("\n") + 1 for label in wrapped) / columns)
+        self.grow(0.15 * down + 0.05)
         self.figure.legend(handles=handles, loc="outside lower left", ncols=columns, handlelength=sample)
         return self.figure
+
+    def grow(self, by: float) -> None:
+        """Make the figure so many inches higher: room for what is written below the panels."""
+        self.figure.set_figheight(self.figure.get_figheight() + by)
 
     @staticmethod
     def name(axes: Any, *lines: str) -> None:
         """Set a panel's title; long lines are wrapped."""
-        axes.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, 44)))
+        room = axes.figure.get_figwidth() / axes.get_gridspec().ncols - 0.55  # beside the ticks and their label
+        axes.set_title("\n".join(part for line in lines for part in lines_of(line, room, STYLE["axes.titlesize"])))
 
     # What is drawn in a panel.
 
@@ -242,6 +251,27 @@ class Frame:
         axes.set_ylim(bottom=0)
 
 
+def inches(text: str, size: float = STYLE["legend.fontsize"], weight: str = "normal") -> float:
+    """Return how wide a line of text is, in a font of so many points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=STYLE["font.family"], size=size, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72
+
+
+def lines_of(text: str, room: float, size: float = STYLE["legend.fontsize"], weight: str = "normal") -> list[str]:
+    """Return the text as lines of at most so many inches; a word that is wider than a line is broken."""
+    together = text.replace(" · ", "\u00a0· ").replace(" = ", "\u00a0=\u00a0")  # no line begins with the dot
+    lines: list[str] = []
+    for most in range(len(text), 0, -1):
+        wrapped = textwrap.wrap(together, most, break_on_hyphens=False)
+        lines = [line.replace("\u00a0", " ").strip() for line in wrapped]
+        if all(inches(line, size, weight) <= room for line in lines):
+            break
+    return lines
+
+
 def with_ends(column: str, value: float | None, ends: Sequence[float | None] | None) -> Row:
     """Return a column and its interval as they stand in a row: COLUMN, COLUMN_low, COLUMN_high."""
     low, high = ends or (None, None)
@@ -264,8 +294,8 @@ def of_selectors(series: Sequence[str], **more: Any) -> dict[str, Appearance]:
 
 
 def of_others(series: Iterable[Any], **more: Any) -> dict[Any, Appearance]:
-    """Return colour, marker and line of each series that is no selector, by its place; twelve differ in marker."""
-    return {name: _drawn(looks.look(place)) | more for place, name in enumerate(dict.fromkeys(series))}
+    """Return colour, marker and line of each series that is no selector; twelve differ in marker."""
+    return {name: _drawn(look) | more for name, look in looks.of_others(series).items()}
 
 
 def _drawn(look: looks.Look) -> Appearance:

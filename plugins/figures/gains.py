@@ -15,7 +15,7 @@ from harness.results.leaderboard import Across, Board, Gathered, across, boards,
 from harness.results.rows import Row as ResultRow
 from harness.scoring import stats
 
-from .chosen import MOST, NO_EMBEDDER, Chosen, at_most, measured
+from .chosen import MOST, NO_EMBEDDER, Chosen, at_most, leave_out, measured
 from .frame import GREY, LINES, Frame, of_others, of_selectors, short, split, with_ends
 from .request import PAPERS_SELECTOR, Request, Row
 
@@ -33,6 +33,13 @@ def _shown(line: Across, table: Board) -> Iterator[ResultRow]:
 
 def _called(line: Across) -> str:
     return line.selector if line.embedder == NO_EMBEDDER else f"{line.selector} · {line.embedder}"
+
+
+def _told(request: Request, lines: Sequence[Across], shown: Sequence[Across]) -> None:
+    """Say which of the selectors are shown, if not all are."""
+    if len(shown) < len(lines):
+        names, count = ", ".join(map(_called, shown)), f"{len(shown)} of {len(lines)} selectors and embedders"
+        request.say(f"{count} are shown ({names}); --selector names others")
 
 
 def _improvement_axis(axes: Any, rows: Sequence[Row]) -> None:
@@ -59,15 +66,22 @@ class Gains:
         """
         cells, tables = _tables(request)
         at_most(request, len(tables), "pools")
-        everywhere = [line for line in across(tables) if line.pools == len(tables)]
+        lines = across(tables)
         best: dict[str, Across] = {}  # the best selectors first, each with the vectors that serve it best
-        for line in everywhere:
-            best.setdefault(line.selector, line)
+        for line in lines:
+            if line.pools == len(tables):
+                best.setdefault(line.selector, line)
         shown = list(best.values())
         if not request.selector:
             shown = [line for place, line in enumerate(shown) if place < self.BEST or line.selector == PAPERS_SELECTOR]
         if not shown:
             raise request.refused(f"no ranker has cells of all {len(tables)} pools: give folders whose cells share one")
+        _told(request, lines, shown)
+        for table in tables:
+            seeds = max(list(row.seeds or ()) for line in shown for row in _shown(line, table))
+            if len(seeds) > 1:
+                listed = ", ".join(map(str, seeds))
+                request.say(f"{pool_name(table)}: of its seeds {listed} the first is drawn; --seed chooses another")
         return [
             {**cells[row.cell].columns, "panel": pool_name(table), "series": _called(line), **values}
             for table in tables
@@ -132,14 +146,20 @@ class Strength:
             ordered = sorted(best.values(), key=lambda line: -line.improvement)
             wanted += [line for line in ordered[: self.BEST] if line.selector != PAPERS_SELECTOR]
         at_most(request, len(wanted), "selectors and embedders")
-        rows = []
+        _told(request, lines, wanted)
+        rows, every = [], {cell.pool: cell for cell in cells.values()}
         for line in wanted:
+            drawn = {cells[key].pool for table in tables for row in _shown(line, table) for key in row.cells or ()}
+            lacking = [cell for pool, cell in every.items() if pool not in drawn]
+            leave_out(request, lacking, f"has no cell of {_called(line)}")
             for row in (row for table in tables for row in _shown(line, table)):
                 if row.improvement and row.pass_at_k_random["1"]:
                     about: Row = {"panel": _called(line), "series": f"{row.model}, {row.task}"}
                     about |= {"pass_at_1": row.pass_at_k_random["1"]}
                     about |= with_ends("improvement", row.improvement, row.improvement_ci)
                     rows.append({**cells[row.cell].columns, **about})
+                else:
+                    leave_out(request, [cells[row.cell]], f"has no correct response ({_called(line)})")
         if not rows:
             raise request.refused("no pool has a correct response: there is no improvement to draw")
         at_most(request, len(split(rows, "series")), "models and tasks", self.SERIES)

@@ -7,8 +7,10 @@ of colour blindness, on a white and on a dark page. Nothing in this module needs
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 COLOURS = ("#0072b2", "#c04a00", "#009e73", "#cc6fa8", "#d69000", "#45a6e0", "#5a3d1e")
 DARK = ("#3f8fe0", "#ee7430", "#2fc498", "#e07fc0", "#f3cb55", "#a0dcf7", "#a38350")  # the same on a dark page
@@ -27,6 +29,12 @@ ORDER = (
     *("dpp-map", "kcenter", "outcome-ucb", "kmedoids", "ngram-coverage", "in-order", "kmeans"),
     *("k-dpp", "logprob", "unlikely", "length", "rnd", "majority", "gp-ucb"),
     *("gp-thompson", "score", "score-mmr", "score-dpp", "outcome-ucb-seen", "answer-coverage"),
+)
+
+# The places of samplers and embedders; of other series (models, tasks) each figure numbers its own.
+OTHERS = (
+    ("vanilla", "low-temp", "high-temp", "min-p", "nucleus"),
+    ("hidden-mean", "hidden-last", "hidden-penultimate", "tfidf", "sentence", "random-features", "esmc"),
 )
 
 
@@ -51,6 +59,14 @@ def looks(series: Sequence[str]) -> dict[str, Look]:
     for name in sorted(set(series)):
         variants.setdefault(_selector(name), []).append(name)
     return {name: look(slots[_selector(name)], variants[_selector(name)].index(name)) for name in series}
+
+
+def of_others(series: Iterable[Any]) -> dict[Any, Look]:
+    """Return the look of each series that is no selector: at its place in `OTHERS`, else at the next free one."""
+    names = list(dict.fromkeys(series))
+    slots = {name: known.index(name) for known in OTHERS for name in names if name in known}
+    free = (slot for slot in itertools.count() if slot not in slots.values())
+    return {name: look(slots[name] if name in slots else next(free)) for name in names}
 
 
 def look(slot: int, variant: int = 0) -> Look:

@@ -12,6 +12,7 @@ from harness.plugin_system.command_options import Help
 
 Row: TypeAlias = dict[str, Any]
 PAPERS_SELECTOR = "repexp"
+CHOICES = ("task", "model", "sampler", "embedder", "selector", "n", "seed")  # the options that choose cells by a label
 OPTIONS_OF = {"reference": ("hardness", "guided"), "k": ("likelihoods",), "bins": ("guided",)}  # option -> its figures
 
 
@@ -31,6 +32,8 @@ class Request:
     task: Annotated[str | None, Help("Only its cells.")] = None
     model: Annotated[str | None, Help("Only its cells.")] = None
     sampler: Annotated[str | None, Help("Only its cells.")] = None
+    n: Annotated[int | None, Help("Only cells with so many responses a problem.")] = None
+    seed: Annotated[int | None, Help("Only cells of pools that were sampled with this seed.")] = None
     reference: Annotated[Path | None, Help("Of hardness, guided: a cell or folder that says what is hard.")] = None
     k: Annotated[int | None, Help("Of likelihoods: how many picks; default n / 8.", ("-k",))] = None
     bins: Annotated[int | None, Help("Of guided: bins of hardness; default 10, under 100 questions 4.")] = None
@@ -46,6 +49,11 @@ class Request:
             if value is not None and self.name not in figures:
                 named = " and ".join(f"`harness plot {figure}`" for figure in figures)
                 raise self.refused(f"{dashed} goes with {named} only")
+
+    @property
+    def labels(self) -> Row:
+        """The labels of the cells to show, by option."""
+        return {name: getattr(self, name) for name in CHOICES if getattr(self, name) is not None}
 
     def refused(self, reason: str) -> HarnessError:
         """Return the error that says why this figure cannot be plotted."""

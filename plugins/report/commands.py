@@ -24,6 +24,7 @@ def report(
         list[str] | None,
         typer.Option(help="A cell's key, or its beginning; repeatable. Default: the newest, and all on the same pool."),
     ] = None,
+    pool: Annotated[str | None, typer.Option(help="A pool's key, or its beginning: the newest of its cells.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: report.html in the store.")] = None,
     plugin: Plugin = None,
 ) -> None:
@@ -32,4 +33,4 @@ def report(
 
     from .writing import write_report
 
-    print(write_report(store, cell or (), out, plugin or (), Progress()))
+    print(write_report(store, cell or (), out, plugin or (), Progress(), pool))

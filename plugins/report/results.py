@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.columns.stored import key_of
 from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import cells
@@ -28,11 +29,16 @@ BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a store; `name` is its selector, with its embedder if the report shows several embedders."""
+    """One cell of a store.
+
+    name     its selector, with its embedder if the report shows several embedders
+    besides  what the store has besides: the cells that cannot be in one table with it, a line for each such table
+    """
 
     key: str
     content: dict[str, Any]
     name: str = ""
+    besides: tuple[str, ...] = ()
 
     @cached_property
     def row(self) -> Row:
@@ -50,6 +56,23 @@ class Cell:
         return "subset" if "hits" in self.content["problems"][0] else "order"
 
     @cached_property
+    def pool(self) -> str:
+        """The key of its pool."""
+        return str(key_of(self.content, "pool"))
+
+    @cached_property
+    def told(self) -> dict[str, str]:
+        """How its pool is told from others, by label."""
+        labels = self.content["labels"]
+        told = {name: str(labels[name]) for name in ("task", "split", "model", "sampler")}
+        told |= {
+            "n": f"n = {self.row.n}",
+            "problems": f"{self.row.problems} problems",
+            "seed": f"seed {labels['seed']}",
+        }
+        return told | {"trials": f"{labels['trials']} trials"}
+
+    @cached_property
     def compared(self) -> str:
         """A hash of what cells in one table must share: pool, verdicts, n, trials, seed and problems."""
         labels, inputs = self.content["labels"], self.content["inputs"]
@@ -57,8 +80,10 @@ class Cell:
         return digest([*shared, labels["trials"], labels["seed"], list(self.by_id)])
 
 
-def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:
+def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str | None = None) -> list[Cell]:
     """Return the cells with these keys or prefixes of keys; without keys, the newest cell and all comparable ones.
+
+    pool   the beginning of a pool's key: only its cells
 
     The best is the first; subset methods, which have no improvement, come last. Of cells with the same selector and
     embedder (a selector whose file was edited) only one is returned: the first in the order of `keys`, without keys the
@@ -84,6 +109,12 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Ce
             progress.say(f"left out: {failure}")
     if not candidates:
         raise HarnessError(f"report: no cell in {folder} has results")
+    of_pool = [cell for cell in candidates if cell.pool.startswith(pool or "")]
+    if not of_pool:
+        known = ", ".join(sorted({cell.pool[:8] for cell in candidates}))
+        raise HarnessError(f"report: no cell of pool {pool!r} in {folder}; there are cells of {known}")
+    besides = () if keys else _besides(of_pool[0], candidates)
+    candidates = of_pool
     alike = [cell for cell in candidates if cell.compared == candidates[0].compared]
     if keys and len(alike) < len(candidates):
         other = next(cell for cell in candidates if cell not in alike)
@@ -96,10 +127,28 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Ce
         first.setdefault((cell.content["labels"]["selector"], cell.content["labels"]["embedder"]), cell)
     several = len({embedder for _, embedder in first} - {"none"}) > 1
     named = [
-        replace(cell, name=f"{selector} · {embedder}" if several and embedder != "none" else selector)
+        replace(cell, name=f"{selector} · {embedder}" if several and embedder != "none" else selector, besides=besides)
         for (selector, embedder), cell in first.items()
     ]
     return sorted(named, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
+
+
+def _besides(shown: Cell, candidates: Sequence[Cell]) -> tuple[str, ...]:
+    """A line for each other table that the cells make: how it differs, and the options that show it."""
+    tables: dict[str, list[Cell]] = {}
+    for cell in candidates:
+        tables.setdefault(cell.compared, []).append(cell)
+    lines, pools = [], {shown.pool}
+    for compared, members in tables.items():
+        if compared != shown.compared:
+            differ = [name for name, value in members[0].told.items() if value != shown.told[name]]
+            what = ", ".join(str(members[0].told[name]) for name in differ) or "other verdicts or problems"
+            options = [f"--cell {cell.key[:8]}" for cell in members]
+            if members[0].pool not in pools:  # of a pool's cells the report shows the newest
+                options = [f"--pool {members[0].pool[:8]}"]
+            pools.add(members[0].pool)
+            lines.append(f"{what} (harness report {' '.join(options)})")
+    return tuple(lines)
 
 
 # What the page shows of them.

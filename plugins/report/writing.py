@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from harness.columns.stored import key_of
 from harness.results.inert_text import without_folders
 from harness.results.rows import answer_remarks, verdict_remarks
 from harness.system.files import disk_errors, write_atomically
@@ -38,7 +37,12 @@ FILE_BYTES = (60_000, 1_000_000)  # of one file, at least and at most
 
 
 def write_report(
-    root: Path, keys: Sequence[str], out: Path | None, plugin_files: Sequence[Path], progress: Progress
+    root: Path,
+    keys: Sequence[str],
+    out: Path | None,
+    plugin_files: Sequence[Path],
+    progress: Progress,
+    pool: str | None = None,
 ) -> Path:
     """Write the report of the cells with these keys to `out`, and return its path.
 
@@ -46,8 +50,12 @@ def write_report(
 
     keys   or their beginnings; none: the newest cell and all that can be compared with it
     out    None: ROOT/report.html
+    pool   the beginning of a pool's key: only cells of that pool
     """
-    browser, out = Browser(root, chosen_cells(root, keys, progress), plugin_files), out or root / "report.html"
+    chosen = chosen_cells(root, keys, progress, pool)
+    for line in chosen[0].besides:
+        progress.say(f"not in this report: {line}")
+    browser, out = Browser(root, chosen, plugin_files), out or root / "report.html"
     data = with_files(report_data(browser, progress), browser, out.with_name(f"{out.stem}-files"), progress)
     write_atomically(out, page(data))
     return out
@@ -82,12 +90,13 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
 def _about(cell: Cell) -> dict[str, Any]:
     labels, row = cell.content["labels"], cell.row
     no_use = [] if row.solvable else ["no response is correct: no selector can differ here"]
+    besides = [f"the same store has also {'; '.join(cell.besides)}"] if cell.besides else []
     return {
         "title": list(dict.fromkeys(str(labels[name]) for name in ("task", "split", "model", "sampler"))),
         **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust")},
         **{name: labels[name] for name in ("trials", "seed")},
-        "remarks": [*verdict_remarks(row), *no_use],
-        "pool": key_of(cell.content, "pool"),
+        "remarks": [*verdict_remarks(row), *no_use, *besides],
+        "pool": cell.pool,
         "versions": cell.content.get("versions", {}),
     }
 
@@ -150,7 +159,7 @@ def _views(browser: Browser, available: Sequence[Entry], order: Sequence[str], p
     bytes_each = n * 60 + min(n, PICKS) * len(browser.cells) * 10
     most = int(np.clip(PAGE_BYTES // bytes_each, 1, MOST_PROBLEMS))
     first = telling(browser.cells, [entry["id"] for entry in available])
-    sample = sampled(available, most, str(key_of(browser.cells[0].content, "pool")), {first})
+    sample = sampled(available, most, browser.cells[0].pool, {first})
     views = []
     with progress.stage("report", len(sample), "problems") as stage:
         for entry in sample:

@@ -6,7 +6,7 @@ response per question of each policy, scored under the initial model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,18 @@ from harness.scoring import curves
 from harness.scoring.metrics import budgets
 from harness.system.console import Heading, console, put, word_table
 
-from ..figures.frame import Frame, bins, of_others
+from ..figures.frame import GREY, INK, LINES, Appearance, Frame, bins, of_selectors, split
 from ..figures.request import PAPERS_SELECTOR, Request, Row
 from . import evaluation as rl_eval
 
 PLAIN = "none"  # the bonus that is none: plain GRPO
 NAMES = {PLAIN: "GRPO, no bonus", rl_eval.BASE: "initial model"}
 UNKNOWN = "[-] above: not known (one problem, nothing varies, or as wide as all that is possible)"
+# A bonus looks as the selector of its name does in all figures, and plain GRPO as random selection.
+LOOKS: dict[str, Appearance] = {
+    rl_eval.BASE: {"color": GREY, "marker": "o", "linestyle": LINES[2]},
+    PLAIN: {"color": INK, "marker": "s", "linestyle": LINES[1]},
+}
 ARROW = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
 GRADERS = {
     "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
@@ -43,9 +48,7 @@ class RlPassK:
         second divided by the first, with its interval (`rl_eval.fewer_samples`). Else None.
         """
         rows = []
-        for evaluation in map(rl_eval.read, request.folders):
-            fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")}
-            fixed["problems"] = len(evaluation["problems"])
+        for fixed, evaluation in _evaluations(request):
             fewer, n = rl_eval.fewer_samples(evaluation), evaluation["n"]
             papers = next((method for method in fewer if method.partition(":")[0] == PAPERS_SELECTOR), None)
             ks = curves.budgets(n) if self.linear else budgets(n)  # powers of two lie too far apart on a linear axis
@@ -65,39 +68,42 @@ class RlPassK:
     def draw(self, rows: Sequence[Row]) -> Any:
         """Return the figure: a panel per task, a line per method with a band of one standard error.
 
-        As in the paper, an arrow goes from the end of a method's rise to where RepExp is as high; it says how many
-        times fewer samples that takes.
+        As in the paper, an arrow goes from the end of a method's rise to where RepExp is as high; the number at
+        its height, right of the panel, says how many times fewer samples that takes.
         """
-        looks, seeds = of_others(row["bonus"] for row in rows), max(row["seeds"] for row in rows)
-        frame = Frame("Pass@k after training", rows, "task")
+        looks, seeds = _looks(rows), max(row["seeds"] for row in rows)
+        frame = Frame("Pass@k after training", rows, "evaluation")
         for axes, part in frame:
-            n = part[0]["n"]
-            for place, (method, look) in enumerate(looks.items()):
-                if not (curve := [row for row in part if row["bonus"] == method]):
-                    continue
-                k, mean = [row["k"] for row in curve], np.array([100 * row["pass_at_k"] for row in curve])
+            n, of_method = part[0]["n"], split(part, "bonus")
+            for method, curve in of_method.items():
+                look, k, mean = looks[method], [row["k"] for row in curve], [100 * row["pass_at_k"] for row in curve]
                 axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
                 if curve[0]["standard_error"] is not None:
-                    error = np.array([100 * row["standard_error"] for row in curve])
+                    error = 100 * np.array([row["standard_error"] for row in curve])
                     frame.band(axes, k, mean - error, mean + error, look, 0.15)
-                if curve[-1]["reached_at"]:
-                    self._arrow(axes, curve[-1], look["color"], "top" if place % 2 else "bottom")
-            frame.name(axes, f"{part[0]['task']}, {part[0]['split']}", f"n = {n}, {part[0]['problems']} problems")
+            self._arrows(axes, [curve[-1] for curve in of_method.values() if curve[-1]["reached_at"]], looks)
+            frame.name(axes, *_names(rows, part), f"n = {n}, {part[0]['problems']} problems")
             if self.linear:
                 axes.set_xlim(0, 1.02 * n)
             else:
                 frame.log_axis(axes.xaxis, 1, n, base=2)
             axes.set(xlabel="k", ylabel="pass@k (%)")
         notes = [f"band: standard error over {seeds} seeds"] if seeds > 1 else []
+        if any(row["reached_at"] for row in rows):
+            notes.append("arrow: how many times fewer samples RepExp needs")
         return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, *notes)
 
-    def _arrow(self, axes: Any, row: Row, color: str, side: str) -> None:
-        height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
-        arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
-        middle = (reached + start) / 2 if self.linear else (reached * start) ** 0.5
-        text = {"color": color, "fontsize": 7, "horizontalalignment": "center", "verticalalignment": side}
-        axes.text(middle, height, f"{row['times_fewer']:.1f}x", **text)
+    def _arrows(self, axes: Any, rows: Sequence[Row], looks: Mapping[str, Appearance]) -> None:
+        """Draw the arrows, and their numbers beside the panel, where no curve crosses them, one above another."""
+        (low, high), above = axes.get_ylim(), 0.0
+        for row in sorted(rows, key=lambda row: row["pass_at_k"]):
+            height, color = 100 * row["pass_at_k"], looks[row["bonus"]]["color"]
+            arrow = {"arrowstyle": "->", "color": color, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", (row["reached_at"], height), (row["flat_from"], height), arrowprops=arrow, zorder=4)
+            above = max(above, height)
+            text = {"color": color, "fontsize": 7, "verticalalignment": "center"}
+            axes.text(1.02, above, f"{row['times_fewer']:.1f}x", transform=axes.get_yaxis_transform(), **text)
+            above += (high - low) / 16  # the height of a line of text
 
 
 class RlPassKLinear(RlPassK):
@@ -117,30 +123,52 @@ class RlLikelihoods:
         mean, responses   of the whole method
         """
         rows = []
-        for evaluation in map(rl_eval.read, request.folders):
+        for fixed, evaluation in _evaluations(request):
             values: dict[str, list[float]] = {}
             for policy in evaluation["policies"]:
                 if "likelihoods" not in policy:
                     lacking = "the evaluation has no likelihoods: run `harness rl eval` with them"
                     raise request.refused(f"{evaluation['task']}: {lacking}")
                 values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
-            fixed = {name: evaluation[name] for name in ("task", "split", "model")}
             binned = bins([value for each in values.values() for value in each], values)
             rows += [{**fixed, "bonus": bonus, **row} for bonus, of_method in binned.items() for row in of_method]
         return rows
 
     def draw(self, rows: Sequence[Row]) -> Any:
         """Return the figure: a panel per task, a histogram per method."""
-        looks = {
-            method: {name: look[name] for name in ("color", "linestyle")}
-            for method, look in of_others(row["bonus"] for row in rows).items()
-        }
-        frame = Frame("Likelihood under the initial model", rows, "task")
+        looks = {method: {name: look[name] for name in ("color", "linestyle")} for method, look in _looks(rows).items()}
+        frame = Frame("Likelihood under the initial model", rows, "evaluation")
         for axes, part in frame:
             frame.histograms(axes, part, "bonus", looks)
-            frame.name(axes, part[0]["task"], "one response a question and seed")
+            frame.name(axes, *_names(rows, part), "one response a question and seed")
         below = "first bin: all below it too; stroke: mean"
         return frame.finish({NAMES.get(method, method): look for method, look in looks.items()}, below)
+
+
+# What they share.
+
+
+def _evaluations(request: Request) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    """Yield each evaluation, with the columns that all of its rows have; a panel is one evaluation."""
+    names = [(path if path.is_dir() else path.parent).resolve().name for path in request.folders]
+    for place, (path, name) in enumerate(zip(request.folders, names, strict=True), 1):
+        evaluation = rl_eval.read(path)
+        fixed = {"evaluation": name if names.count(name) == 1 else f"{name} ({place})"}
+        fixed |= {each: evaluation[each] for each in ("task", "split", "model", "n")}
+        yield fixed | {"problems": len(evaluation["problems"])}, evaluation
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, Appearance]:
+    """Each method's look, in the order of the rows."""
+    looks = of_selectors([row["bonus"] for row in rows if row["bonus"] not in LOOKS]) | LOOKS
+    return {method: looks[method] for method in split(rows, "bonus")}
+
+
+def _names(rows: Sequence[Row], part: Sequence[Row]) -> list[str]:
+    """A panel's name: its task and split, and its folder if another panel has the same."""
+    name, alike = (part[0]["task"], part[0]["split"]), split(rows, "task", "split")
+    several = len(split(alike[name], "evaluation")) > 1
+    return [", ".join(name), *([part[0]["evaluation"]] if several else [])]
 
 
 # The table of `harness rl eval`.

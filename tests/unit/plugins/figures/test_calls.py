@@ -44,7 +44,7 @@ def test_a_task_that_one_model_alone_ran_is_left_out_and_alone_is_refused(copied
     assert {row["task"] for row in rows_of("models", copied_cells, **VANILLA, say=notes.append)} == {"colours"}
     assert notes == ["left out: shades was run with one model (crow)"]
     line = refused("models", copied_cells, embedder="hidden-mean")
-    assert line == "colours · parrot: 2 cells, which differ in sampler: narrow them by --sampler"
+    assert line == "colours · parrot: 2 cells, which differ in sampler (low-temp, vanilla): narrow them by --sampler"
 
 
 def test_questions_shows_every_problem_and_the_exact_chances(cells):

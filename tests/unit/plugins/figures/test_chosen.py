@@ -2,6 +2,7 @@
 
 import shutil
 
+from support.cells import entry
 from support.figure_cells import cell_of, refused, rows_of
 
 from harness.results import cells as stored
@@ -23,11 +24,36 @@ def test_of_several_embedders_the_papers_is_shown_and_that_is_said_else_one_must
     rows = rows_of("scatter", cells, model="parrot", sampler="vanilla", say=notes.append)
     assert [row["embedder"] for row in rows] == ["hidden-mean"]
     assert notes == ["2 embedders (hidden-mean, letters): hidden-mean is shown; --embedder chooses another"]
+    cell = cell_of(cells, model="crow")
+    cell["labels"]["embedder"] = cell["inputs"]["pool"]["key"] = "letters"
+    stored.write(tmp_path / "other", cell)
+    rows_of("scatter", tmp_path / "other", cells, model=None, sampler="vanilla", say=notes.append)
+    assert notes[-1] == "left out: colours · crow · vanilla · n = 16 · seed 1 has no cell of hidden-mean"
     for embedder in ("letters", "tfidf"):
         cell = cell_of(cells, model="crow")
         cell["labels"]["embedder"] = cell["inputs"]["embedding"]["key"] = embedder
         stored.write(tmp_path, cell)
     assert refused("scatter", tmp_path) == "cells of 2 embedders (letters, tfidf): say which --embedder"
+
+
+def test_pools_of_several_seeds_and_sizes_are_told_apart_by_their_options(cells, tmp_path):
+    for seed, n in ((0, 16), (1, 16), (0, 4)):
+        for sampler in ("vanilla", "low-temp"):
+            cell = cell_of(cells, model="parrot", sampler=sampler, selector="spread", embedder="hidden-mean")
+            cell["labels"]["seed"] = cell["inputs"]["pool"]["seed"] = seed
+            cell["inputs"]["pool"]["key"] = f"{sampler}-{seed}-{n}"
+            if n == 4:
+                cell["inputs"]["ranking"]["n"] = n
+                trials = [n + 1] * cell["labels"]["trials"]
+                cell["problems"] = [entry(each["id"], trials, c=0, n=n) for each in cell["problems"]]
+            stored.write(tmp_path, cell)
+    line = refused("samplers", tmp_path)
+    where = "colours · parrot · low-temp: 3 cells, which differ in n (4, 16), seed (0, 1)"
+    assert line == f"{where}: narrow them by --n --seed"
+    for chosen, wanted in (({"seed": 1}, (16, 2)), ({"n": 4}, (4, 2)), ({"n": 16, "seed": 0}, (16, 2))):
+        rows = rows_of("samplers", tmp_path, **chosen)
+        assert ({row["n"] for row in rows}, len({row["series"] for row in rows})) == ({wanted[0]}, wanted[1])
+    assert refused("samplers", tmp_path, n=5).startswith("no cell of n 5; there are 4, 16: name one of them")
 
 
 def test_folders_without_cells_are_refused_and_a_cell_that_cannot_be_counted_is_named(toy, copied_cells, tmp_path):

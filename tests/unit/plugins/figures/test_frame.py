@@ -136,3 +136,24 @@ def test_names_lose_their_parameters_where_they_stay_apart():
         **{name: name for name in alike},
         "mbpp:by=use, jay, n = 64": "mbpp, jay, n = 64",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("questions", "series"), ("samplers", "panel"), ("samplers", "series"), ("models", "model")]
+)
+def test_no_title_and_no_label_is_cut_however_long_the_names_are(tables, name, column):
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    long = " · WWWW:answer_by=behaviour,tests=base · MMMM/an-organisation's-model-of-7B-Instruct · low-temp · n = 64"
+    long = "/a-model-of-7B-Instruct-2024-10" if name == "models" else long
+    rows = [{**row, column: str(row[column]) + long} for row in tables[name]]
+    with frame.styled():
+        figure = load_registry().find("plot", name).load()().draw(rows)
+        figure.set_dpi(frame.DPI)
+        figure.draw_without_rendering()
+        texts = [*figure.findobj(Text)]
+        cut = [text.get_text() for text in texts if not figure.bbox.padded(2).contains(*text.get_window_extent().max)]
+    assert len(texts) > 10
+    assert cut == []
+    assert not [text for text in texts if re.search(r"^·", text.get_text(), re.M)]

@@ -33,7 +33,10 @@ def pools(cells, tmp_path):
 
 
 def test_the_two_best_and_repexp_have_a_point_a_pool(pools):
-    rows = rows_of("strength", pools, selector=None)
+    notes = []
+    rows = rows_of("strength", pools, selector=None, say=notes.append)
+    (line,) = notes
+    assert line.startswith("3 of 5 selectors and embedders are shown (repexp · ")
     shown = [(row["panel"].partition(" ")[0], row["model"]) for row in rows]
     assert sorted(shown) == sorted((name, model) for name in ("repexp", "c", "b") for model in SOLVED)
     for row in rows:
@@ -48,7 +51,18 @@ def test_the_two_best_and_repexp_have_a_point_a_pool(pools):
 
 def test_a_selector_may_be_named_and_sets_are_refused(pools, tmp_path):
     assert {row["selector"] for row in rows_of("strength", pools, selector="a")} == {"a"}
+    notes = []
     assert {row["model"] for row in rows_of("strength", pools, selector="alone")} == {"crow"}
+    for model in SOLVED:
+        other = cell_of(pools, model=model, selector="a")
+        other["inputs"]["pool"]["key"] = other["labels"]["model"] = "dove"
+        for problem in other["problems"]:
+            problem |= {"c": 0, "ranks": [101], "orders": [], "routes": {}}
+    stored.write(tmp_path / "more", other)
+    rows_of("strength", pools, tmp_path / "more", selector="a", say=notes.append)
+    (line,) = notes
+    assert line.startswith("left out: colours · dove · vanilla · n = 100")
+    assert "has no correct response (a" in line
     stored.write(tmp_path / "sets", cell([subset_entry("p0", [1, 1])], "subset"))
     line = refused("strength", tmp_path / "sets", selector=None)
     assert line == "cells of selectors that choose sets, not orders: they have no samples-to-correct"

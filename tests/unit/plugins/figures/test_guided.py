@@ -56,21 +56,44 @@ def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, t
     toy("--data", PROBLEMS, "--n", BUDGET, "--selector", "head", store=tmp_path / "reference")
     request = Request("guided", folders=[sequences], reference=tmp_path / "reference" / "cells")
     rows = [row for row in frame.table(request) if row["panel"] == "hardness"]
-    baseline, other = ([row for row in rows if bool(row.get("over")) == has] for has in (False, True))
-    assert {row["series"] for row in baseline} == {"vanilla"}
-    assert [int(row["questions"]) for row in other] == [3, 3, 3, 3]
-    for row, own in zip(other, baseline, strict=True):
-        assert row["gain"] == pytest.approx(row["solved"] - own["solved"], abs=1e-5)
-        assert row["gain_low"] <= row["gain"] <= row["gain_high"]
-    shares = {name: np.mean([np.array(TIMES[name, seed]) <= BUDGET for seed in (0, 1)]) for name, _ in TIMES}
-    gain = shares["repexp-guided"] - shares["vanilla"]
-    assert np.mean([row["gain"] for row in other]) == pytest.approx(gain, abs=1e-5)
-    assert [row["hardness_low"] for row in other] == sorted(row["hardness_low"] for row in other)
+    assert [row["k"] for row in rows] == [k for k in (1, 4, BUDGET) for _ in range(2 * 4)]
+    for k in (1, 4, BUDGET):
+        of_budget = [row for row in rows if row["k"] == k]
+        baseline, other = ([row for row in of_budget if bool(row.get("over")) == has] for has in (False, True))
+        assert {row["series"] for row in baseline} == {"vanilla"}
+        assert [int(row["questions"]) for row in other] == [3, 3, 3, 3]
+        for row, own in zip(other, baseline, strict=True):
+            assert row["gain"] == pytest.approx(row["solved"] - own["solved"], abs=1e-5)
+            assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+        shares = {name: np.mean([np.array(TIMES[name, seed]) <= k for seed in (0, 1)]) for name, _ in TIMES}
+        gain = shares["repexp-guided"] - shares["vanilla"]
+        assert np.mean([row["gain"] for row in other]) == pytest.approx(gain, abs=1e-5)
+        assert [row["hardness_low"] for row in other] == sorted(row["hardness_low"] for row in other)
+
+
+def test_a_panel_by_hardness_is_drawn_for_each_budget_within_which_something_differs(sequences):
     pytest.importorskip("matplotlib")
-    with frame.styled():
-        left, right = Guided().draw(frame.table(request)).axes
-    assert len(left.get_lines()) >= len(shares)
-    assert right.get_xlabel()
+    rows = frame.table(Request("guided", folders=[sequences]))
+    gains = {1: (0.5, 0.0), 4: (0.0, 0.0), 6: (-0.25, 0.0)}
+    about = {**rows[0], "panel": "hardness", "over": "vanilla", "judged_by": "parrot", "series": "repexp-guided"}
+    rows += [
+        {**about, "k": k, "bin": place, "gain": gain, "gain_low": None, "gain_high": None}
+        for k, each in gains.items()
+        for place, gain in enumerate(each, 1)
+    ]
+
+    def drawn(rows):
+        with frame.styled():
+            figure = Guided().draw(rows)
+        titles = [axes.get_title(loc="left").partition(",")[0] for axes in figure.axes]
+        return titles[1:], [text.get_text() for text in figure.legends[0].get_texts()]
+
+    titles, legend = drawn(rows)
+    assert titles == ["within 1 calls", "within 6 calls"]
+    assert "no difference within 4 calls" in legend
+    titles, legend = drawn([row | ({"gain": 0.0} if "gain" in row else {}) for row in rows])
+    assert titles == ["within 6 calls"]
+    assert "no difference within 1, 4, 6 calls" in legend
 
 
 def test_there_are_ten_bins_from_a_hundred_questions_on_four_below_and_as_many_as_asked_for():

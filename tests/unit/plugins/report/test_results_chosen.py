@@ -23,6 +23,16 @@ def test_cells_of_another_pool_or_other_problems_are_left_out_and_refused_where_
     data = report()
     assert names(data) == SELECTORS
     assert data["about"]["problems"] == 6
+    remark = data["about"]["remarks"][-1]
+    pool = cells.read(copied / "cells" / f"{seeded['cell']}.json")["inputs"]["pool"]["key"][:8]
+    assert f"seed 3 (harness report --pool {pool})" in remark
+    assert "2 problems (harness report --cell" in remark
+    assert f"not in this report: seed 3 (harness report --pool {pool})" in report.err
+    other = report("--pool", pool)
+    assert (names(other), other["about"]["seed"]) == ({"shuffle"}, 3)
+    assert "harness report --pool" in other["about"]["remarks"][-1]
+    line = error_line(harness("report", "--store", copied, "--pool", "nothing"))
+    assert line.startswith(f"error: report: no cell of pool 'nothing' in {copied}/cells; there are cells of ")
     line = error_line(harness("report", "--store", copied, "--cell", newest, "--cell", seeded["cell"]))
     assert line.endswith("differ in pool, verdicts, problems, trials or seed: one report shows one pool")
 

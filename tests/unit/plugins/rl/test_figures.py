@@ -62,6 +62,29 @@ def test_the_linear_figure_has_more_budgets_and_a_linear_axis(folder):
     assert scales == ["linear", "log"]
 
 
+def test_evaluations_have_a_panel_each_methods_their_colour_everywhere_and_arrows_numbers_that_can_be_read(folder):
+    pytest.importorskip("matplotlib")
+    other = folder / "other"
+    other.mkdir()
+    text = (folder / "rl-eval.json").read_text()
+    (other / "rl-eval.json").write_text(text.replace("dim=4", "dim=8").replace("[16, 1, 0, 0]", "[16, 0, 0, 0]"))
+    rows = frame.table(Request("rl-passk", [folder, other]))
+    assert list(dict.fromkeys(row["evaluation"] for row in rows)) == [folder.name, "other"]
+    with frame.styled():
+        figure = figures.RlPassK().draw(rows)
+        figure.draw_without_rendering()
+    for axes, name, dim in zip(figure.axes, (folder.name, "other"), (4, 8), strict=True):
+        assert axes.get_title(loc="left").splitlines()[:2] == ["game24, test", name]
+        numbers = [text.get_window_extent() for text in axes.texts if text.get_text().endswith("x")]
+        assert len(numbers) == len({row["bonus"] for row in rows if row["evaluation"] == name and row["times_fewer"]})
+        assert not numbers[0].overlaps(numbers[-1]) or len(numbers) == 1
+        assert min(box.x0 for box in numbers) > axes.get_window_extent().x1
+        colours = {line.get_color() for line in axes.get_lines()}
+        bonus = f"repexp:dim={dim}"
+        assert frame.of_selectors([bonus])[bonus]["color"] == frame.of_selectors(["repexp"])["repexp"]["color"]
+        assert colours == {frame.GREY, frame.INK, frame.of_selectors(["repexp"])["repexp"]["color"]}
+
+
 def written(request: Request, folder) -> None:
     """Draw it; a picture is not empty."""
     frame.write(request, folder)
