@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.columns.column import Column
+from harness.columns.column import Column, forget
 from harness.errors import HarnessError, NotBegun, did_you_mean
 from harness.plugin_system.calls import needs
 from harness.plugin_system.component import build, names_in, parse_spec
@@ -25,8 +25,8 @@ from harness.system.progress import Progress
 
 from . import run as jobs
 from .options import RunConfig
-from .plan import make_plan
-from .price import SHORTER, Outlook, preflight, require_consent
+from .plan import Plan, make_plan
+from .price import SHORTER, Outlook, Space, preflight, require_consent, space
 
 AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
 ALL = "*"
@@ -72,14 +72,23 @@ def _shown(config: RunConfig, progress: Progress) -> list[Point]:
 
 
 def _outlook(runs: Sequence[Point]) -> Outlook:
-    """The time of several runs, where a pool that they share counts once. A single run asks for itself."""
-    total, pools = Outlook(), set()
+    """The time of several runs, where a pool that they share counts once. A single run asks for itself.
+
+    HarnessError if their pools do not fit on the disk together.
+    """
+    plans: dict[str, Plan] = {}  # of each pool the first
+    needed, counted = Space(), set[Column]()
     for point in runs if len(runs) > 1 else ():
         with suppress(HarnessError):  # shown when it is this run's turn
             plan = make_plan(point.config, Progress(quiet=True))
-            shares = plan.responses.key in pools
-            total += Outlook() if shares else preflight(plan).outlook
-            pools.add(plan.responses.key)
+            needed += space(plan, counted=counted)
+            plans.setdefault(plan.responses.key, plan)
+    for plan in plans.values():
+        needed.require_room(plan.store.root)
+    total = Outlook()
+    for plan in plans.values():
+        total += preflight(plan).outlook
+        forget()  # the model that a probe has loaded
     return total
 
 

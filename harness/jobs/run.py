@@ -41,13 +41,14 @@ def run(config: RunConfig, progress: Progress, embedders: Sequence[str] = ()) ->
     price.ask_before_fetching(context)
     with progress.waiting("preparing the run"):
         plan = make_plan(config, progress, context=context)
-    rows, failures = [], {}
+    rows, failures, more = [], {}, also(plan, embedders)
+    price.space(plan, more).require_room(plan.store.root)
     with plan.store.used():
-        maker, columns = plan.maker, [*also(plan, embedders), *plan.common]
+        maker, columns = plan.maker, [*more, *plan.common]
         ready(plan, [*columns, *plan.orders.values()])
         if plan.all_weights:
             progress.say(weights_remark(plan.all_weights))
-        costs = price.preflight(plan)
+        costs = price.preflight(plan, more)
         if costs.is_work:
             progress.say(costs.line)
         price.require_consent("run", costs.outlook, progress, price.SHORTER)
