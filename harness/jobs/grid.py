@@ -18,7 +18,8 @@ from typing import Any
 from harness.columns.column import Column, forget
 from harness.errors import HarnessError, NotBegun, did_you_mean
 from harness.plugin_system.calls import needs
-from harness.plugin_system.component import build, names_in, parse_spec
+from harness.plugin_system.command_options import fields_of
+from harness.plugin_system.component import ENGINE, build, filled, names_in, parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
 from harness.system.progress import Progress
@@ -93,9 +94,20 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """Return the rows of `run.dry_run` for all runs of the grid; a stage that runs share is listed once."""
-    shown: set[Column] = set()
-    return [row for point in _shown(config, progress) for row in jobs.dry_run(point.config, progress, shown)]
+    """Return the rows of `run.dry_run` for all runs of the grid, each with its run's name as "run".
+
+    A stage that runs share is listed once, and counts once in the line about all runs.
+    """
+    shown, rows, outlook, needed = set[Any](), list[dict[str, Any]](), Outlook(), Space()
+    for point in (runs := _shown(config, progress)):
+        if point.name:
+            progress.say(f"{point.name}:")
+        its_rows, costs = jobs.priced(point.config, progress, shown)
+        rows += [{"run": point.name, **row} for row in its_rows]
+        outlook, needed = outlook + costs.outlook, needed + costs.space
+    if len(runs) > 1:
+        progress.say(", ".join(filter(None, [f"all runs: {outlook or 'no time'}", needed.told(config.store)])))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -145,6 +157,9 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
             if chosen:
                 changes: dict[str, Any] = options | ({"embedder": embedder} if embedder else {})
                 run = replace(config, grid=None, selectors=tuple(chosen), **changes)
+                if not config.task and "task" in options:  # its defaults, where no option and no axis says more
+                    engine = run.engine if "engine" in options or run.engine != ENGINE else None
+                    run = RunConfig(**fields_of(RunConfig, filled(vars(run) | {"engine": engine, "preset": None})))
                 name = ", ".join(f"{axis}={value}" for axis, value in changes.items())
                 others = [spec for spec in embedders if spec and spec != embedder and with_vectors]
                 yield Point(run, name, optional, others)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -307,14 +307,24 @@ def ask_before_fetching(context: Context) -> None:
             require_consent("run", work[1], context.progress, SHORTER)
 
 
-def unplanned_rows(context: Context, failure: HarnessError) -> list[dict[str, Any]]:
-    """The rows of a dry run that cannot be planned here, after lines that say why and what it takes at most.
+def unplanned(context: Context, failure: HarnessError, shown: set[Any]) -> tuple[list[dict[str, Any]], Costs]:
+    """The rows and costs of a dry run that cannot be planned here, after lines that say why and what it takes at most.
 
-    Raises `failure` if it is not that something is lacking here, or if nothing can be said of the work.
+    What is in `shown` is left out: runs of a grid share it. Raises `failure` if it is not that something is lacking
+    here, or if nothing can be said of the work.
     """
     work = say_at_most(context) if isinstance(failure, Lacking) else None
     if work is None:
         raise failure
-    context.progress.say(f"not planned yet: {failure}")
-    stages = ["sample", "embed", "verify", *(f"rank {selector}" for selector in context.config.selectors)]
-    return [{"stage": stage, "there": None, "to_make": work[0], "key": None} for stage in stages]
+    (problems, outlook, needed), config, why = work, context.config, f"not planned yet: {failure}"
+    if why not in shown:
+        context.progress.say(why)
+    pool = config.task, config.model, config.engine, config.sampler
+    if ("sample", *pool) in shown:
+        outlook, needed = Outlook(), replace(needed, texts=0, verdicts=0)
+    stages: dict[str, Any] = {"sample": pool, "embed": (*pool, config.embedder), "verify": pool}
+    stages |= {f"rank {selector}": (*pool, config.embedder) for selector in config.selectors}
+    new = [stage for stage, of in stages.items() if (stage, *of) not in shown]
+    shown |= {why, *((stage, *stages[stage]) for stage in new)}
+    rows = [{"stage": stage, "there": None, "to_make": problems, "key": None} for stage in new]
+    return rows, Costs("", outlook, True, needed)

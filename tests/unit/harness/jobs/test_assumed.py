@@ -5,7 +5,7 @@ from support.paths import TOY
 from support.refusals import refusal_of
 
 from harness.errors import Lacking, NotBegun
-from harness.jobs import price
+from harness.jobs import grid, price
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_context
@@ -103,6 +103,21 @@ def test_a_dry_run_that_lacks_something_is_priced_all_the_same(config):
     assert [row["stage"] for row in rows] == ["sample", "embed", "verify", "rank uniform"]
     assert "6 problems x 5 responses" in heard.lines[0]
     assert heard.lines[2] == "not planned yet: distant: no road leads there"
+
+
+def test_a_grid_that_lacks_something_shows_each_run_and_counts_what_they_share_once(config):
+    heard = Heard()
+    axes = "sampler=vanilla+low-temp,embedder=hidden-mean+letters"
+    rows = grid.dry_run(config(task="distant", selectors=("spread", "shuffle"), grid=axes), heard)
+    first, second, third, last = dict.fromkeys(row["run"] for row in rows)
+    assert [row["stage"] for row in rows if row["run"] == first] == [
+        *("sample", "embed", "verify", "rank spread", "rank shuffle")
+    ]
+    assert [row["stage"] for row in rows if row["run"] == second] == ["embed", "rank spread"]
+    assert (third, last) == ("sampler=low-temp, embedder=hidden-mean", "sampler=low-temp, embedder=letters")
+    assert heard.lines[-1].startswith("all runs: 60 responses of up to 420 tokens in all, whose time is not known here")
+    assert "up to 344 kB of vectors, up to about 51 kB of texts" in heard.lines[-1]  # four of the one, two of the other
+    assert sum("no road leads there" in line for line in heard.lines) == 1
 
 
 def test_a_dry_run_of_a_wrong_config_is_refused_also_if_something_is_lacking(config):
