@@ -170,7 +170,7 @@ def push_pool(
             add[CARD] = card(pool, name, licence, prompts, rows, sorted(folder.name for folder in columns))
             if is_folder(repo):
                 _put(Path(repo).expanduser(), add, dry_run)
-            more = {"files": sorted(add)} if dry_run else {}
+            more: dict[str, Any] = {"files": sorted(add)} if dry_run else {}
             size = sum(map(_bytes, add.values()))
             more |= {"private": private, "bytes": size, "prompts": prompts is not None}
             return _summary(repo, None, pool, columns, rows) | more
