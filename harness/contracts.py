@@ -307,6 +307,7 @@ class Engine(Protocol):
     served    True if a server has the models: the model in a task's `defaults` is then not used; default False
     to_fetch  `to_fetch()`: what would be downloaded, such as "the weights of org/name", "" if nothing; asks no server.
               The user is told what a run takes before that begins
+    width     the width of its states, known without its weights: what vectors take on the disk
     score     `score(prompt, responses, report)`: the log-probabilities of responses that exist already, (n,) float64,
               each the sum over its tokens, for `harness rl eval`; it calls `report(rows)`
     """

@@ -189,7 +189,12 @@ def preview(stages: Sequence[Mapping[str, Any]]) -> None:
     """Print for each stage how many problems are there, and how many a run would make."""
     headings = [Heading("stage"), Heading("exist", right=True), Heading("to make", right=True), Heading("key", kept=1)]
     texts = [
-        (row["stage"], "?" if row["there"] is None else str(row["there"]), str(row["to_make"]), row["key"] or "?")
+        [row["stage"], "?" if row["there"] is None else str(row["there"]), str(row["to_make"]), row["key"] or "?"]
         for row in stages
     ]
+    if any(row.get("run") for row in stages):  # a grid
+        headings, texts = (
+            [Heading("run"), *headings],
+            [[row["run"], *text] for row, text in zip(stages, texts, strict=True)],
+        )
     put(word_table(headings, texts, console().width)[0])

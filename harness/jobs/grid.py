@@ -15,18 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.columns.column import Column
+from harness.columns.column import Column, forget
 from harness.errors import HarnessError, NotBegun, did_you_mean
 from harness.plugin_system.calls import needs
-from harness.plugin_system.component import build, names_in, parse_spec
+from harness.plugin_system.command_options import fields_of
+from harness.plugin_system.component import ENGINE, build, filled, names_in, parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
 from harness.system.progress import Progress
 
 from . import run as jobs
 from .options import RunConfig
-from .plan import make_plan
-from .price import SHORTER, Outlook, preflight, require_consent
+from .plan import Plan, make_plan
+from .price import SHORTER, Outlook, Space, preflight, require_consent, space
 
 AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
 ALL = "*"
@@ -72,21 +73,41 @@ def _shown(config: RunConfig, progress: Progress) -> list[Point]:
 
 
 def _outlook(runs: Sequence[Point]) -> Outlook:
-    """The time of several runs, where a pool that they share counts once. A single run asks for itself."""
-    total, pools = Outlook(), set()
+    """The time of several runs, where a pool that they share counts once. A single run asks for itself.
+
+    HarnessError if their pools do not fit on the disk together.
+    """
+    plans: dict[str, Plan] = {}  # of each pool the first
+    needed, counted = Space(), set[Column]()
     for point in runs if len(runs) > 1 else ():
         with suppress(HarnessError):  # shown when it is this run's turn
             plan = make_plan(point.config, Progress(quiet=True))
-            shares = plan.responses.key in pools
-            total += Outlook() if shares else preflight(plan).outlook
-            pools.add(plan.responses.key)
+            needed += space(plan, counted=counted)
+            plans.setdefault(plan.responses.key, plan)
+    for plan in plans.values():
+        needed.require_room(plan.store.root)
+    total = Outlook()
+    for plan in plans.values():
+        total += preflight(plan).outlook
+        forget()  # the model that a probe has loaded
     return total
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """Return the rows of `run.dry_run` for all runs of the grid; a stage that runs share is listed once."""
-    shown: set[Column] = set()
-    return [row for point in _shown(config, progress) for row in jobs.dry_run(point.config, progress, shown)]
+    """Return the rows of `run.dry_run` for all runs of the grid, each with its run's name as "run".
+
+    A stage that runs share is listed once, and counts once in the line about all runs.
+    """
+    shown, rows, outlook, needed = set[Any](), list[dict[str, Any]](), Outlook(), Space()
+    for point in (runs := _shown(config, progress)):
+        if point.name:
+            progress.say(f"{point.name}:")
+        its_rows, costs = jobs.priced(point.config, progress, shown)
+        rows += [{"run": point.name, **row} for row in its_rows]
+        outlook, needed = outlook + costs.outlook, needed + costs.space
+    if len(runs) > 1:
+        progress.say(", ".join(filter(None, [f"all runs: {outlook or 'no time'}", needed.told(config.store)])))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -136,6 +157,9 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
             if chosen:
                 changes: dict[str, Any] = options | ({"embedder": embedder} if embedder else {})
                 run = replace(config, grid=None, selectors=tuple(chosen), **changes)
+                if not config.task and "task" in options:  # its defaults, where no option and no axis says more
+                    engine = run.engine if "engine" in options or run.engine != ENGINE else None
+                    run = RunConfig(**fields_of(RunConfig, filled(vars(run) | {"engine": engine, "preset": None})))
                 name = ", ".join(f"{axis}={value}" for axis, value in changes.items())
                 others = [spec for spec in embedders if spec and spec != embedder and with_vectors]
                 yield Point(run, name, optional, others)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -111,7 +112,8 @@ class RunConfig(Sources):
         )
         pooled = ("selectors", "grid", "pool", "embedder", "scorer", "audit")
         clash = next((name.removesuffix("s") for name in pooled if self.until_correct and getattr(self, name)), "")
-        asks, sources = self.selectors or self.grid or self.until_correct, self.task or self.pool
+        asks = self.selectors or self.grid or self.until_correct
+        sources = self.task or self.pool or re.search(r"(^|,)\s*task=", self.grid or "")
         several = next((names for names in map(names_in, self.selectors) if len(names) > 1), [])
         faults = {
             f"--until-correct takes no --{clash}: responses are verified in the order they are sampled": clash,

@@ -458,8 +458,8 @@ def _together(first: HarnessError, context: Context, selectors: Mapping[str, Par
     weights = weights_of(filter(None, (engine, embedder, None if config.pool else task)))
     weights = [each for each in weights if str(each) not in str(first)]  # named once
     checks: list[Callable[[], Any]] = [lambda: require_libraries(components), lambda: require_weights(weights)]
-    if engine and not hasattr(engine, "weights"):
-        checks.append(engine.identity)
+    if engine and not weights_of([engine]) and not extras.missing(getattr(engine, "libraries", ())):
+        checks.append(engine.identity)  # of a model on the hub too, whose weights have no other name
     if task:
         checks.append(lambda: _of_split(context, config.split or task.default_split("")[0]))
     faults, grades = {str(first): first}, task and not config.pool and not hasattr(task, "weights")

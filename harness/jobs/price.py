@@ -8,14 +8,14 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.columns.column import Column, Question
 from harness.columns.responses import Sampled, responses_of
 from harness.columns.store import count_rows
-from harness.columns.vectors import Vectors
+from harness.columns.vectors import OwnVectors, Vectors
 from harness.columns.verdicts import Verdicts
 from harness.contracts import Charges, Measured
 from harness.errors import HarnessError, Lacking, NotBegun
@@ -28,7 +28,7 @@ PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then
 PROBE_S = 20.0  # about the most time of a probe's last call, the loading of the model not counted
 LONGER = 4  # how many times longer the responses of each next attempt of a probe are
 WORTH = 20  # a probe is made where at least WORTH * PROBED responses are to be made
-BYTES_A_TOKEN = 6  # in the store: compressed text and token ids
+ROW, TOKEN, VERDICT, FILE = 12, 2.5, 2, 4096  # bytes of a response, a token, a verdict, a file's head (docs/scale.md)
 LONG_S = 3600.0  # work of this time or more begins only with the user's consent
 MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # so does more work than this, where the time is not known
 
@@ -70,22 +70,91 @@ def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str
         raise NotBegun(f"{who}: not begun, since it takes {outlook}: add --yes to begin it unasked; {shorter}")
 
 
+@dataclass(frozen=True)
+class Space:
+    """The bytes that the store still needs: of each kind of rows at most, about; and what is needed at least.
+
+    Vectors are 4 bytes x responses x width, the width at most `--dim`. Texts are taken to be of the full length, with
+    bytes a token as measured; what a file of verdicts takes was measured too. Rankings and cells are not counted.
+    """
+
+    vectors: int = 0
+    texts: int = 0
+    verdicts: int = 0
+    least: int = 0  # vectors whose width is known
+
+    def __add__(self, other: Space) -> Space:
+        return Space(*(sum(pair) for pair in zip(astuple(self), astuple(other), strict=True)))
+
+    def __str__(self) -> str:
+        is_sure = self.least == self.vectors
+        parts = {
+            f"{'' if is_sure else 'up to '}{_size(self.vectors)} of vectors": self.vectors,
+            f"up to about {_size(self.texts)} of texts": self.texts,
+            f"about {_size(self.verdicts)} of verdicts": self.verdicts,
+        }
+        return ", ".join(part for part, size in parts.items() if size)
+
+    def told(self, root: Path) -> str:
+        """A clause about what the store needs and has; "" if it needs nothing."""
+        free, most = _free(root), self.vectors + self.texts + self.verdicts
+        enough = "too little" if self.least > free else "it may not suffice" if most > free else ""
+        return f"disk: {self} ({_size(free)} free{enough and ': ' + enough})" if most else ""
+
+    def require_room(self, root: Path) -> None:
+        """HarnessError if the least that is needed does not fit on the disk of the store at `root`."""
+        if self.least > _free(root):
+            raise HarnessError(
+                f"run: does not fit into {root}: it takes {self}, and {_size(_free(root))} are free: choose another "
+                "--store, or a smaller --n, --limit or --dim"
+            )
+
+
+def _free(root: Path) -> int:
+    root = root.absolute()
+    return shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
+
+
+def space(plan: Plan, columns: Sequence[Column] = (), counted: set[Column] | None = None) -> Space:
+    """What the store lacks of a plan's columns, of these others, and of the pool.
+
+    counted  columns to leave out; those of the plan are added
+    """
+    vectors, texts, verdicts, least = 0, 0, 0, 0
+    counted = set() if counted is None else counted
+    for column in {plan.responses: 1, **dict.fromkeys([*columns, *plan.common])}.keys() - counted:
+        counted.add(column)
+        counts = _lacking(plan, column)
+        rows, heads = sum(counts.values()), FILE * len(counts)
+        if isinstance(column, Sampled):
+            texts += heads + int(rows * (ROW + TOKEN * column.max_tokens))
+        elif isinstance(column, Vectors | OwnVectors):
+            engine = column.engine if isinstance(column, Vectors) else None
+            width = getattr(engine.built, "width", None) if engine else None
+            size = heads + 4 * rows * min(column.dim, width or column.dim)
+            vectors, least = vectors + size, least + (size if width else 0)
+        elif column.kind in ("verdicts", "audits"):
+            verdicts += heads + rows * VERDICT
+    return Space(vectors, texts, verdicts, least)
+
+
 class Costs(NamedTuple):
-    """What a run still has to make, as a line for people, and how long it takes."""
+    """What a run still has to make, as a line for people, how long that takes, and what the store needs for it."""
 
     line: str
     outlook: Outlook
     is_work: bool
+    space: Space = Space()
 
 
-def preflight(plan: Plan) -> Costs:
-    """What the store lacks for this plan, and what it costs to make it.
+def preflight(plan: Plan, columns: Sequence[Column] = ()) -> Costs:
+    """What the store lacks for this plan and these other columns, and what it costs to make it.
 
     If that is much, a short probe measures the model's speed, for which the model is loaded.
     """
     cells, total = len(plan.orders), len(plan.questions)
     parts: list[tuple[str, str, Outlook]] = []  # what is to do, its verb, and how long it takes
-    tokens, pool = 0, plan.responses
+    pool = plan.responses
     if isinstance(pool, Sampled) and (missing := plan.store.missing(pool, plan.questions)):
         there = [plan.store.path(pool, question) for question in missing]  # some rows of a problem may be there
         lacking = [pool.n - (count_rows(path) if path else 0) for path in there]
@@ -108,12 +177,9 @@ def preflight(plan: Plan) -> Costs:
         parts.append((f"{count:,} responses to score", "", Outlook(0, count)))
     clauses = [f"{cells} cell{'s' * (cells != 1)}, {total:,} problems"]
     clauses += [clause + (f", {verb} takes {time}" if time.seconds else "") for clause, verb, time in parts]
-    size = tokens * BYTES_A_TOKEN + sum(_lacking(plan, plan.vectors).values()) * plan.config.dim * 4
-    if size:  # at most
-        root = plan.store.root.absolute()
-        free = shutil.disk_usage(next(each for each in (root, *root.parents) if each.exists())).free
-        clauses.append(f"up to {_size(size)} in the store ({_size(free)} free)")
-    return Costs("to do: " + ", ".join(clauses), sum((time for *_, time in parts), Outlook()), bool(parts))
+    needed = space(plan, columns)
+    clauses += filter(None, [needed.told(plan.store.root)])
+    return Costs("to do: " + ", ".join(clauses), sum((time for *_, time in parts), Outlook()), bool(parts), needed)
 
 
 def _lacking(plan: Plan, column: Column | None) -> dict[Question, int]:
@@ -198,7 +264,7 @@ def scoring(plan: Plan) -> Outlook:
 
 
 def _size(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6)):
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if count >= size:
             return f"{count / size:,.1f} {unit}"
     return f"{count / 1000:,.0f} kB"
@@ -207,8 +273,11 @@ def _size(count: int) -> str:
 # Where a run cannot be planned yet, since weights, data or libraries are not on this machine.
 
 
-def say_at_most(context: Context) -> tuple[int, Outlook] | None:
-    """Say what sampling takes at most; return the number of problems and the work. None where that is not known."""
+def say_at_most(context: Context) -> tuple[int, Outlook, Space] | None:
+    """Say what sampling takes at most; return the number of problems, the work and its space, or None: not known.
+
+    The vectors are those that come with the sampling pass, and their width is taken to be `--dim`.
+    """
     config, task = context.config, context.task
     if not config.task or config.pool:
         return None
@@ -217,9 +286,13 @@ def say_at_most(context: Context) -> tuple[int, Outlook] | None:
     if not limits:
         return None
     problems, (n, max_tokens) = min(limits), context.size
-    tokens = problems * n * max_tokens
+    rows, tokens = problems * n, problems * n * max_tokens
     context.progress.say(f"at most {problems:,} problems x {n:,} responses x {max_tokens:,} tokens = {tokens:,} tokens")
-    return problems, Outlook(0, problems * n, tokens)
+    vectors = problems * FILE + 4 * rows * config.dim if config.embedder or context.engine.built.states else 0
+    texts, verdicts = problems * FILE + int(ROW * rows + TOKEN * tokens), problems * FILE + VERDICT * rows
+    needed = Space(vectors, texts, verdicts)
+    context.progress.say(needed.told(context.store.root))
+    return problems, Outlook(0, rows, tokens), needed
 
 
 def ask_before_fetching(context: Context) -> None:
@@ -234,14 +307,24 @@ def ask_before_fetching(context: Context) -> None:
             require_consent("run", work[1], context.progress, SHORTER)
 
 
-def unplanned_rows(context: Context, failure: HarnessError) -> list[dict[str, Any]]:
-    """The rows of a dry run that cannot be planned here, after lines that say why and what it takes at most.
+def unplanned(context: Context, failure: HarnessError, shown: set[Any]) -> tuple[list[dict[str, Any]], Costs]:
+    """The rows and costs of a dry run that cannot be planned here, after lines that say why and what it takes at most.
 
-    Raises `failure` if it is not that something is lacking here, or if nothing can be said of the work.
+    What is in `shown` is left out: runs of a grid share it. Raises `failure` if it is not that something is lacking
+    here, or if nothing can be said of the work.
     """
     work = say_at_most(context) if isinstance(failure, Lacking) else None
     if work is None:
         raise failure
-    context.progress.say(f"not planned yet: {failure}")
-    stages = ["sample", "embed", "verify", *(f"rank {selector}" for selector in context.config.selectors)]
-    return [{"stage": stage, "there": None, "to_make": work[0], "key": None} for stage in stages]
+    (problems, outlook, needed), config, why = work, context.config, f"not planned yet: {failure}"
+    if why not in shown:
+        context.progress.say(why)
+    pool = config.task, config.model, config.engine, config.sampler
+    if ("sample", *pool) in shown:
+        outlook, needed = Outlook(), replace(needed, texts=0, verdicts=0)
+    stages: dict[str, Any] = {"sample": pool, "embed": (*pool, config.embedder), "verify": pool}
+    stages |= {f"rank {selector}": (*pool, config.embedder) for selector in config.selectors}
+    new = [stage for stage, of in stages.items() if (stage, *of) not in shown]
+    shown |= {why, *((stage, *stages[stage]) for stage in new)}
+    rows = [{"stage": stage, "there": None, "to_make": problems, "key": None} for stage in new]
+    return rows, Costs("", outlook, True, needed)

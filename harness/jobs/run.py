@@ -41,13 +41,14 @@ def run(config: RunConfig, progress: Progress, embedders: Sequence[str] = ()) ->
     price.ask_before_fetching(context)
     with progress.waiting("preparing the run"):
         plan = make_plan(config, progress, context=context)
-    rows, failures = [], {}
+    rows, failures, more = [], {}, also(plan, embedders)
+    price.space(plan, more).require_room(plan.store.root)
     with plan.store.used():
-        maker, columns = plan.maker, [*also(plan, embedders), *plan.common]
+        maker, columns = plan.maker, [*more, *plan.common]
         ready(plan, [*columns, *plan.orders.values()])
         if plan.all_weights:
             progress.say(weights_remark(plan.all_weights))
-        costs = price.preflight(plan)
+        costs = price.preflight(plan, more)
         if costs.is_work:
             progress.say(costs.line)
         price.require_consent("run", costs.outlook, progress, price.SHORTER)
@@ -102,25 +103,34 @@ def keep_problems(plan: Plan) -> None:
         write_atomically(pool / "weights.json", (json.dumps(rows, indent=1) + "\n").encode())
 
 
-def dry_run(config: RunConfig, progress: Progress, shown: set[Column] | None = None) -> list[dict[str, Any]]:
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """`preview` of a run's columns, each under its stage. Nothing is stored.
 
     The costs are said too, for which a short probe may be sampled. Where libraries, data or weights are not on this
     machine, they are computed from what is known, and counts and keys may be None.
     """
+    return priced(config, progress, set())[0]
+
+
+def priced(config: RunConfig, progress: Progress, shown: set[Any]) -> tuple[list[dict[str, Any]], price.Costs]:
+    """The rows of `dry_run`, and the costs, of what is not in `shown` yet: runs of a grid share it."""
     try:
         with progress.waiting("preparing the run"):
             plan = make_plan(config, progress)
     except Lacking as failure:
-        return price.unplanned_rows(make_context(config, progress), failure)
-    progress.say(price.preflight(plan).line)
-    shown = set() if shown is None else shown
+        return price.unplanned(make_context(config, progress), failure, shown)
+    costs = price.preflight(plan)
+    progress.say(costs.line)
+    costs = costs._replace(space=price.space(plan, counted=set(shown)))
+    if plan.responses in shown:
+        costs = costs._replace(outlook=price.Outlook())
     rows = preview([*plan.common, *plan.orders.values()], plan.questions, plan.store, shown)
     names = ["sample", "embed", "score", "verify", "audit", "chance", *(f"rank {spec}" for spec in plan.orders)]
-    return sorted(
+    rows = sorted(
         [{**row, "stage": "sample" if row["stage"] == "import" else row["stage"]} for row in rows],
         key=lambda row: names.index(row["stage"]),
     )
+    return rows, costs
 
 
 def _tell_audit(plan: Plan) -> None:

@@ -21,7 +21,9 @@ def register_commands(register: Register) -> None:
 
 def push(
     key: StoredKey,
-    repo: Annotated[str, typer.Argument(help="A dataset repository of the hub, OWNER/NAME; made if it is not there.")],
+    repo: Annotated[
+        str, typer.Argument(help="A dataset repository of the hub, OWNER/NAME, or a folder, ./NAME; made if not there.")
+    ],
     private: Annotated[bool, typer.Option("--private", help="Make it private; refused where it is public.")] = False,
     licence: Annotated[str | None, typer.Option(help="Of the responses, as the hub writes it, e.g. cc-by-4.0.")] = None,
     prompts: Annotated[
@@ -29,21 +31,25 @@ def push(
     ] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="The vectors that the store has of them, too.")] = False,
     verdicts: Annotated[bool, typer.Option("--verdicts", help="The verdicts on them, too.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the pool and list the files; write nothing, ask no hub.")
+    ] = False,
     store: StoreDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """Write a pool of the store to the hub as a dataset, with a card and a hash of every file."""
+    """Write a pool of the store to the hub or a folder as a dataset, with a card and a hash of every file."""
     from harness.system.console import put
 
-    from .transfer import push_pool
+    from .transfer import is_folder, push_pool
 
     def line(made: dict[str, Any]) -> None:
         size = f"{made['bytes'] / 1e6:,.1f} MB in {', '.join(made['stages'])}"
         numbers = f"{made['responses']:,} responses to {made['problems']:,} problems, {size}"
-        put(f"{repo} ({'private' if made['private'] else 'public'}): pool {made['pool']}, {numbers}")
+        where = "a folder" if is_folder(repo) else "private" if made["private"] else "public"
+        put(f"{repo} ({'dry run, nothing is written: ' * dry_run}{where}): pool {made['pool']}, {numbers}")
 
     kinds = ["responses"] + ["vectors"] * vectors + ["verdicts"] * verdicts
-    show(push_pool(key, repo, store, kinds, licence, prompts, private), as_json, line)
+    show(push_pool(key, repo, store, kinds, licence, prompts, private, dry_run), as_json, line)
 
 
 def pull(

@@ -59,8 +59,7 @@ class Hub:
 
     def __init__(self, repo: str, command: str) -> None:
         self.repo, self.doing = repo, f"{command} {repo}"
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII):
-            raise HarnessError(f"{command}: a repository is OWNER/NAME, got {repo!r}")
+        require_name(repo, command)
         is_away = hub_is_out_of_reach()  # HarnessError if its client is not installed
         from huggingface_hub import HfApi, constants, get_token
         from huggingface_hub.utils import disable_progress_bars
@@ -91,6 +90,12 @@ class Hub:
             raise HarnessError(f"{self.doing}: {message(failure)}") from failure
 
 
+def require_name(repo: str, command: str) -> None:
+    """HarnessError unless it is OWNER/NAME."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII):
+        raise HarnessError(f"{command}: a repository is OWNER/NAME, got {repo!r}")
+
+
 def message(failure: Exception) -> str:
     """What went wrong, in one line without addresses, which may hold signatures."""
     status = getattr(getattr(failure, "response", None), "status_code", None)
@@ -105,8 +110,8 @@ def message(failure: Exception) -> str:
     return f"{type(cause).__name__}: {' '.join(words)}"[:200] + "; run the same command again to go on"
 
 
-def _summary(repo: str, commit: object, pool: StoredPool, columns: Sequence[Path], rows: int) -> dict[str, Any]:
-    about = {"repo": repo, "commit": str(commit), "pool": pool.key, "problems": len(pool.questions)}
+def _summary(repo: str, commit: str | None, pool: StoredPool, columns: Sequence[Path], rows: int) -> dict[str, Any]:
+    about: dict[str, Any] = {"repo": repo, "commit": commit, "pool": pool.key, "problems": len(pool.questions)}
     return about | {"responses": rows, "stages": [folder.name for folder in columns]}
 
 
@@ -114,10 +119,19 @@ def _summary(repo: str, commit: object, pool: StoredPool, columns: Sequence[Path
 
 
 def push_pool(
-    key: str, repo: str, root: Path, kinds: Sequence[str], licence: str | None, prompts: str | None, private: bool
+    key: str,
+    repo: str,
+    root: Path,
+    kinds: Sequence[str],
+    licence: str | None,
+    prompts: str | None,
+    private: bool,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
     """Copy a pool of the store at `root` to a dataset repository in one commit; return a summary of it.
 
+    repo       OWNER/NAME, or a folder (`is_folder`), which gets the same files, and a card for OWNER/NAME
+    dry_run    check all that is here, and write nothing and ask no hub; the summary has the `files`
     kinds      "responses", then all "vectors" of them, the newest "verdicts" on them; those of an earlier push stay
     prompts    the licence of the problems' texts; None leaves the texts out
     """
@@ -139,7 +153,9 @@ def push_pool(
             progress.say(f"pool push: the settings and the card say {name} = {value}")
         if licence is None:
             progress.say("pool push: no --licence: the card says 'unknown', under which nobody may use it")
-        hub = Hub(repo, "pool push")
+        if dry_run and not is_folder(repo):
+            require_name(repo, "pool push")
+        hub = None if dry_run or is_folder(repo) else Hub(repo, "pool push")
         every, rows = checked(pool, columns, progress)
         local = [path for paths in every for path in paths]
         if stale := {folder.name for folder in columns} - {path.parent.name for path in local}:
@@ -149,6 +165,15 @@ def push_pool(
             listed = Path(folder) / pool.folder.name / "problems.jsonl"
             list_problems(listed.parent, pool.questions.values(), prompts is not None)
             add[f"{pool.folder.name}/problems.jsonl"] = listed.read_bytes()
+        if hub is None:
+            name = "OWNER/NAME" if is_folder(repo) else repo
+            add[CARD] = card(pool, name, licence, prompts, rows, sorted(folder.name for folder in columns))
+            if is_folder(repo):
+                _put(Path(repo).expanduser(), add, dry_run)
+            more: dict[str, Any] = {"files": sorted(add)} if dry_run else {}
+            size = sum(map(_bytes, add.values()))
+            more |= {"private": private, "bytes": size, "prompts": prompts is not None}
+            return _summary(repo, None, pool, columns, rows) | more
         with hub.one_line():
             hub.api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
         about, there = hub.about()
@@ -168,9 +193,36 @@ def push_pool(
             commit = hub.api.create_commit(  # `upload_folder` makes several commits of a large folder
                 repo, operations, commit_message=title, repo_type="dataset", parent_commit=about.sha
             )
-    size = sum(len(each) if isinstance(each, bytes) else each.stat().st_size for each in add.values())
-    more = {"private": bool(about.private), "bytes": size, "prompts": prompts is not None}
+    more = {"private": bool(about.private), "bytes": sum(map(_bytes, add.values())), "prompts": prompts is not None}
     return _summary(repo, commit.oid, pool, columns, rows) | more
+
+
+def is_folder(repo: str) -> bool:
+    """Whether it names a folder here: it begins with `.`, `/` or `~`, which no owner of the hub does."""
+    return repo.startswith((".", "/", "~"))
+
+
+def _bytes(content: bytes | Path) -> int:
+    return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def _put(folder: Path, add: Mapping[str, bytes | Path], dry_run: bool) -> None:
+    """Write files into a folder, the card last; HarnessError if it holds others, or if they do not fit."""
+    others = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - set(add)
+    if others or (folder.exists() and not folder.is_dir()):
+        raise HarnessError(
+            f"pool push {folder}: it holds other files ({min(others, default='it is one')}): choose a new folder"
+        )
+    place, size = folder.absolute(), sum(map(_bytes, add.values()))
+    free = shutil.disk_usage(next(each for each in (place, *place.parents) if each.exists())).free
+    if size > free:
+        raise HarnessError(
+            f"pool push {folder}: {size / 1e9:.1f} GB to write, {free / 1e9:.1f} GB free: choose another"
+        )
+    for path, content in {} if dry_run else add.items():
+        with disk_errors(folder / path):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / path, content if isinstance(content, bytes) else content.read_bytes())
 
 
 def _check_prompts(pool: StoredPool, prompts: str) -> None:

@@ -313,6 +313,11 @@ class OnCheckpoint:
     def chats(self) -> bool:
         return self._checkpoint.has_template
 
+    @property
+    def width(self) -> int:
+        """The width of its states, by the model's config."""
+        return int(self._checkpoint.config.get_text_config().hidden_size)
+
     def weights(self) -> list[Weights]:
         """What a run shows of the owner and licence of weights that the harness fetched; else empty."""
         place = self._checkpoint.location

@@ -32,6 +32,7 @@ KINDS = {
     "task": ("sums of two numbers", "--task {name} --pool responses.jsonl --selector repexp"),
     "embedder": ("hashed runs of characters", "--task game24 --limit 10 --embedder {name} --selector repexp"),
     "sampler": ("temperature and nucleus", "--task game24 --limit 10 --sampler {name} --selector repexp"),
+    "engine": ("bigrams of characters", "--task game24 --limit 10 --engine {name} --selector repexp"),
 }
 
 
@@ -42,7 +43,7 @@ def register_commands(register: Register) -> None:
 
 
 def new(
-    kind: Annotated[str, typer.Argument(help="selector, task, embedder or sampler")],
+    kind: Annotated[str, typer.Argument(help="selector, task, embedder, sampler or engine")],
     name: Annotated[str, typer.Argument(help="lower-case words joined by '-', e.g. my-novelty")],
     into: Annotated[Path, typer.Option(help="The folder in which harness-NAME/ is made.")] = Path(),
     as_json: Json = False,
@@ -58,7 +59,7 @@ def new(
 def new_package(kind: str, name: str, into: Path) -> dict[str, Any]:
     """Write the package harness-NAME into the folder `into`; return its `folder`, its `files` and the next `commands`.
 
-    kind   "selector", "task", "embedder" or "sampler"
+    kind   "selector", "task", "embedder", "sampler" or "engine"
 
     HarnessError if the kind has no template, the name is not valid or is taken, or the package's folder is not empty.
     """

@@ -66,7 +66,7 @@ def test_the_commands_it_prints_install_list_run_check_and_test_the_package(shel
     shell("pip install .", folder)  # in place of the editable install
 
 
-@pytest.mark.parametrize("kind", ["task", "embedder", "sampler"])
+@pytest.mark.parametrize("kind", ["task", "embedder", "sampler", "engine"])
 def test_a_package_that_is_not_installed_runs_by_its_file_and_passes_its_own_tests(
     kind, harness, runs, tmp_path, monkeypatch
 ):

@@ -5,7 +5,7 @@ from support.paths import TOY
 from support.refusals import refusal_of
 
 from harness.errors import Lacking, NotBegun
-from harness.jobs import price
+from harness.jobs import grid, price
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import make_context
@@ -76,8 +76,9 @@ def config(tmp_path):
 
 def test_the_work_is_problems_by_responses_by_tokens(config):
     heard = Heard()
-    assert price.say_at_most(make_context(config(task="shapes"), heard)) == (6, Outlook(0, 30, 210))
-    assert heard.lines == ["at most 6 problems x 5 responses x 7 tokens = 210 tokens"]
+    assert price.say_at_most(make_context(config(task="shapes"), heard))[:2] == (6, Outlook(0, 30, 210))
+    assert heard.lines[0] == "at most 6 problems x 5 responses x 7 tokens = 210 tokens"
+    assert heard.lines[1].startswith("disk: up to 86 kB of vectors, up to about 25 kB of texts, about 25 kB of")
     assert price.say_at_most(make_context(config(task="shapes", limit=2), Heard()))[0] == 2
     assert price.say_at_most(make_context(config(task="colours"), Heard())) is None  # its number is not known
     assert price.say_at_most(make_context(config(task="colours", limit=4), Heard()))[0] == 4
@@ -101,7 +102,22 @@ def test_a_dry_run_that_lacks_something_is_priced_all_the_same(config):
     assert rows[0] == {"stage": "sample", "there": None, "to_make": 6, "key": None}
     assert [row["stage"] for row in rows] == ["sample", "embed", "verify", "rank uniform"]
     assert "6 problems x 5 responses" in heard.lines[0]
-    assert heard.lines[1] == "not planned yet: distant: no road leads there"
+    assert heard.lines[2] == "not planned yet: distant: no road leads there"
+
+
+def test_a_grid_that_lacks_something_shows_each_run_and_counts_what_they_share_once(config):
+    heard = Heard()
+    axes = "sampler=vanilla+low-temp,embedder=hidden-mean+letters"
+    rows = grid.dry_run(config(task="distant", selectors=("spread", "shuffle"), grid=axes), heard)
+    first, second, third, last = dict.fromkeys(row["run"] for row in rows)
+    assert [row["stage"] for row in rows if row["run"] == first] == [
+        *("sample", "embed", "verify", "rank spread", "rank shuffle")
+    ]
+    assert [row["stage"] for row in rows if row["run"] == second] == ["embed", "rank spread"]
+    assert (third, last) == ("sampler=low-temp, embedder=hidden-mean", "sampler=low-temp, embedder=letters")
+    assert heard.lines[-1].startswith("all runs: 60 responses of up to 420 tokens in all, whose time is not known here")
+    assert "up to 344 kB of vectors, up to about 51 kB of texts" in heard.lines[-1]  # four of the one, two of the other
+    assert sum("no road leads there" in line for line in heard.lines) == 1
 
 
 def test_a_dry_run_of_a_wrong_config_is_refused_also_if_something_is_lacking(config):

@@ -40,6 +40,15 @@ def grid_points():
     return lambda config: list(grid.points(config, Progress(quiet=True)))
 
 
+def test_a_grid_may_name_all_tasks_and_each_has_its_own_defaults(toy_config, grid_points):
+    alone = toy_config(task=None, engine="transformers", selectors=("uniform",), grid="task=game24+proteins")
+    runs = {point.name: point.config for point in grid_points(alone)}
+    assert [run.task for run in runs.values()] == ["game24", "proteins"]
+    assert [run.engine for run in runs.values()] == ["transformers", "esm3:annealing=false"]
+    other = toy_config(task=None, engine="toy", selectors=("uniform",), grid="task=game24+proteins")
+    assert {point.config.engine for point in grid_points(other)} == {"toy"}
+
+
 @pytest.mark.slow
 def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
     axes = "selector=spread+shuffle+repexp,embedder=hidden-mean+letters"

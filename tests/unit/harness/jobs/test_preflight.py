@@ -16,6 +16,7 @@ from harness.jobs.plan import make_plan
 from harness.jobs.price import Outlook
 from harness.system.progress import Progress
 
+KINDS = ("vectors", "responses", "verdicts")
 MINUTES = ("--data", 400, "--engine", "toy:delay_s=0.2")  # 80 s
 
 
@@ -37,9 +38,10 @@ def plan(tmp_path):
 
 def test_a_run_says_what_is_to_do_before_it_begins(toy):
     lines = toy("--selector", "shuffle", "--selector", "spread", "--limit", 4).err.splitlines()
-    assert lines[0].startswith(
-        "to do: 2 cells, 4 problems, 64 responses to sample (at most 512 tokens), 64 responses to grade, up to "
-    )
+    # 64 vectors of 8 numbers, 64 x (12 + 2.5 x 8) bytes of texts, 64 x 2 of verdicts; four files of each
+    disk = "disk: 18 kB of vectors, up to about 18 kB of texts, about 17 kB of verdicts ("
+    responses = "64 responses to sample (at most 512 tokens), 64 responses to grade"
+    assert lines[0].startswith(f"to do: 2 cells, 4 problems, {responses}, {disk}")
     assert "sampling takes" not in lines[0]  # short runs are not probed
     assert lines[1].startswith("sample: ")
     again = toy("--selector", "spread").err
@@ -53,9 +55,36 @@ def test_a_large_plan_is_estimated_from_a_few_responses(plan):
     assert (costs.outlook.responses, costs.outlook.tokens) == (0, 0)
     sampled = "to do: 1 cell, 3,000 problems, 48,000 responses to sample (at most 384,000 tokens), sampling takes up to"
     assert costs.line.startswith(sampled)
-    assert (
-        "48,000 responses to grade, up to 100.6 MB in the store" in costs.line
-    )  # 6 bytes a token, 512 floats a vector
+    assert "48,000 responses to grade, disk: 13.8 MB of vectors, up to about 13.8 MB of texts, about 12" in costs.line
+
+
+def test_what_cannot_fit_on_the_disk_is_refused_before_anything_is_sampled(toy, tmp_path):
+    huge = ("--n", 10**9, "--max-tokens", 1000, "--yes", "--engine", "toy:width=4096", "--dim", 4096)
+    dry = toy("--selector", "shuffle", *huge, "--dry-run").err
+    assert "disk: 98.3 TB of vectors, up to about 15.1 TB of texts, about 12.0 GB of verdicts (" in dry
+    assert "free: too little)" in dry
+    for more in ((), ("--grid", "sampler=vanilla+low-temp")):
+        refusal = toy("--selector", "shuffle", *huge, *more)
+        needed = "196.6 TB" if more else "98.3 TB"
+        assert f"does not fit into {tmp_path / 'runs'}: it takes {needed} of vectors" in refusal.err
+        assert refusal.code == 2
+        assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_writes_no_more_than_it_was_said_to_take_and_the_vectors_to_the_byte(toy, plan, tmp_path):
+    needed = preflight.space(plan(n=64, max_tokens=8))
+    toy("--selector", "shuffle", "--n", 64, "--max-tokens", 8)
+    written = {kind: sum(path.stat().st_size for path in files_of(tmp_path / "runs", kind)) for kind in KINDS}
+    assert needed.vectors == 6 * (64 * 8 * 4 + preflight.FILE)  # 6 problems
+    assert written["vectors"] == 6 * (64 * 8 * 4 + 128)  # numpy's head
+    assert written["responses"] <= needed.texts
+    assert written["verdicts"] <= needed.verdicts
+
+
+def test_vectors_of_an_unknown_width_refuse_nothing(plan):
+    embedded = plan(embedder="letters", selectors=("spread",), n=10**9)
+    assert str(preflight.space(embedded)).startswith("up to 12.3 TB of vectors")
+    preflight.space(embedded).require_room(embedded.store.root)
 
 
 def test_costs_are_told_in_the_units_that_fit():

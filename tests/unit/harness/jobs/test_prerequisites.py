@@ -59,6 +59,14 @@ def test_what_else_is_missing_is_named_with_the_first_fault(run):
     assert line.endswith(f"; (2) {LINE}")
 
 
+def test_data_and_a_model_that_the_hub_has_and_nobody_can_reach_are_named_together(run, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    line = refusal_of(run, "json", task="gsm8k", engine="transformers", model="nobody/nothing-7b")
+    assert line.startswith("2 things stand in the way: (1) gsm8k: dataset openai/gsm8k")
+    assert "give --data FILE" in line
+    assert "(2) model 'nobody/nothing-7b' cannot be fetched (offline?): give a local folder" in line
+
+
 def test_a_grader_that_does_not_work_is_named_with_what_is_missing(run):
     line = refusal_of(run, "json", task="keyed", data=13, split="nowhere")
     assert line.startswith("2 things stand in the way: (1) task 'keyed': no split 'nowhere'")

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -58,6 +59,33 @@ def test_a_card_that_somebody_edited_is_left_as_it_is(push, hub):
     repository.commit(repository.files | {"README.md": edited})
     assert "README.md of the repository is not ours: left as it is" in push("--verdicts", "--licence", "mit").err
     assert repository.files["README.md"] == edited
+
+
+def test_a_folder_gets_what_a_repository_gets_and_a_dry_run_nothing(push, hub, harness, pool, tmp_path, monkeypatch):
+    push("--verdicts", "--licence", "mit")
+    repository = dict(hub.repositories[REPO].files)
+    monkeypatch.setattr(Hub, "__init__", lambda *_: pytest.fail("the hub was asked"))
+    monkeypatch.chdir(tmp_path)
+    options = ("--store", tmp_path / "runs", "--verdicts", "--licence", "mit")
+    planned = harness("pool", "push", pool, REPO, *options, "--dry-run", "--json").rows
+    assert set(planned["files"]) == set(repository) - {".gitattributes"}
+    dry = harness("pool", "push", pool, "./copy", *options, "--dry-run")
+    assert dry.out.startswith(
+        f"./copy (dry run, nothing is written: a folder): pool {pool}, 96 responses to 6 problems"
+    )
+    assert not Path("copy").exists()
+    for _ in range(2):  # again: the same
+        assert harness("pool", "push", pool, "./copy", *options).code == 0
+        written = {
+            str(path.relative_to("copy")): path.read_bytes() for path in Path("copy").rglob("*") if path.is_file()
+        }
+        assert sorted(written) == planned["files"]
+        card = written.pop("README.md").decode()
+        assert written == {path: repository[path] for path in written}
+    assert "harness pool pull OWNER/NAME" in card
+    (tmp_path / "copy" / "notes.txt").write_text("mine")
+    refused(harness("pool", "push", pool, "./copy", *options), "other files (notes.txt)")
+    refused(harness("pool", "push", pool, "nobody", *options, "--dry-run"), "a repository is OWNER/NAME, got 'nobody'")
 
 
 # What is not pushed.

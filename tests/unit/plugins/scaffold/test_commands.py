@@ -12,7 +12,7 @@ from support.refusals import error_line, refusal_of
 
 from harness_plugins.scaffold.commands import new_package
 
-KINDS = ("selector", "task", "embedder", "sampler")
+KINDS = ("selector", "task", "embedder", "sampler", "engine")
 LONG = "a-name-of-exactly-32-characters2"
 
 
@@ -51,7 +51,7 @@ def test_a_name_that_cannot_work_is_refused_in_one_line_and_nothing_is_written(t
     (tmp_path / "harness_taken_already.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     table = [
-        ("engine", "mine", "no template for kind 'engine' (there are selector, task, embedder, sampler)"),
+        ("executor", "mine", "no template for kind 'executor' (there are selector, task, embedder, sampler, engine)"),
         ("selector", "My-Novelty", "a name is lower-case words joined by '-', such as my-selector"),
         *[("selector", name, f"got {name!r}") for name in ("my_novelty", "2-fast", "fast-", "../fast", "fast\n", "")],
         ("selector", f"{LONG}b", "at most 32 characters"),
