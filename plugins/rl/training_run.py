@@ -127,10 +127,12 @@ def rehearse(request: TrainRequest, seed: int, runs: int = 1) -> None:
 
     launch, fault = prepared.launch, prepared.fault
     real = replace(prepared.run, folder=run.folder)
+    remarks = [*map(placed, prepared.remarks)]
     try:
-        remarks = [*map(placed, prepared.remarks), *_disk(real, trainer, runs)]
+        remarks += _disk(real, trainer, runs)
     except HarnessError as failure:
-        remarks, fault = [*map(placed, prepared.remarks)], fault or failure
+        remarks.append(str(failure))
+        fault = fault or failure
     work = str(outlook(real, _last_step(real.metrics), hours_spent(real.folder))) or "none"
     words = [f"{name}={shlex.quote(placed(value))}" for name, value in launch.environment.items()]
     words += [shlex.quote(placed(word)) for word in launch.command]
