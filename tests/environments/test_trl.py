@@ -20,7 +20,7 @@ from support.refusals import refusal_of
 
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.location import embedded as tiny24
-from harness_plugins.rl import training_run, trl_child
+from harness_plugins.rl import training_run
 from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.rewards import Shaping
 from harness_plugins.rl.training import TrainingRun, hours_spent, read_metrics
@@ -50,12 +50,12 @@ def prepared(folder: Path, seed: int = 5, settings: dict | None = None, **fields
 
 
 def made(run: TrainingRun):
-    """TRL's trainer as the child makes it, before its first step."""
+    """TRL's trainer as the child makes it, from the latest checkpoint if there is one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from harness_plugins.rl.trl_child import GroupTrainer
 
-        return GroupTrainer(run, Trl(), None)
+        return GroupTrainer(run, Trl(), (Trl().saved(run) or [None])[-1])
 
 
 def trained(run: TrainingRun) -> TrainingRun:
@@ -155,8 +155,7 @@ def test_a_run_ends_with_a_checkpoint_after_the_step_in_which_its_hours_are_over
     assert [checkpoint.step for checkpoint in Trl().saved(run)] == [1]
     assert 1e-6 < hours_spent(run.folder) < 1
     more = prepared(tmp_path, bonus="none", settings={"hours": 1, "steps": 2, "save_every": 9, "keep": 2})
-    trl_child.main(more.folder)
-    assert [line["step"] for line in metrics(more)] == [0, 1, 2]
+    assert [line["step"] for line in metrics(trained(more))] == [0, 1, 2]
     assert len(list(more.checkpoints.glob("*/optimizer.pt"))) == 2
 
 
