@@ -21,10 +21,11 @@ def complete(run: TrainingRun, prefix: str, mark: str = "") -> list[Checkpoint]:
     return [Checkpoint(step, steps[step]) for step in sorted(steps)]
 
 
-def keep_in_last(checkpoints: Sequence[Checkpoint], file: str) -> None:
-    """Delete a file that only resuming needs from all checkpoints but the last."""
-    for earlier in checkpoints[:-1]:
-        (earlier.path / file).unlink(missing_ok=True)
+def keep_in_latest(keep: int, checkpoints: Sequence[Checkpoint], files: str) -> None:
+    """Delete the files (a pattern) that only resuming needs from all checkpoints but the latest `keep`."""
+    for earlier in checkpoints[:-keep]:
+        for file in earlier.path.glob(files):
+            file.unlink(missing_ok=True)
 
 
 def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:

@@ -142,8 +142,8 @@ def train(
     given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", settings or [])}
     request = TrainRequest(**given, overrides=overrides)
     if dry_run:
-        for one in every:
-            training_run.rehearse(request, one)
+        for place, one in enumerate(every):
+            training_run.rehearse(request, one, len(every) - place)
         return
     progress, left = Progress(asks=not yes), len(every)
     with resumable("the trainer was stopped; the same command goes on from its last checkpoint"):

@@ -1,4 +1,4 @@
-"""What a machine must have before a run starts: GPUs and memory. A trainer's `check` asks; nothing is started.
+"""What a machine must have before a run starts: GPUs, memory and disk; nothing is started.
 
 Memory is estimated from the model's files alone. Bytes a parameter: float32 weights, gradients and Adam's two moments
 are `TRAINED`. In verl all GPUs share these (FSDP), the sampler's bfloat16 weights (`SAMPLED`) are shared by the GPUs
@@ -8,6 +8,8 @@ Activations and logits are not counted: a refused run cannot fit, and an accepte
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from math import prod
@@ -19,14 +21,16 @@ import psutil
 from harness import HarnessError
 from harness.system.json_text import parsed, read
 
-from ..models.location import Location
-from .training import Settings
+from ..models.location import Location, locate
+from .training import Settings, TrainingRun
 
 GIB = 2**30
+UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6}
 TRAINED = 16  # bytes a parameter while the policy is updated
 RESTING = 12  # while the sampler runs, with gradients freed
 SAMPLED = 2  # of the sampler's weights
 REFERENCE = 4  # of TRL's reference
+SAVES = 4, 8  # of a checkpoint's policy in float32, and of Adam's two moments, which the latest checkpoints hold
 LONG = 8192  # tokens of a prompt and its response; above it the sampler gets less memory
 
 
@@ -38,6 +42,47 @@ def parameter_count(folder: Path) -> int:
             header = parsed(file.read(int.from_bytes(file.read(8), "little")), f"rl: {path}")
         count += sum(prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
     return count
+
+
+# Disk.
+
+
+def disk(run: TrainingRun, saves: tuple[int, int], steps: int | None, runs: int) -> str:
+    """Return a remark on the disk that checkpoints take and what is free; HarnessError if they cannot fit.
+
+    saves   see `training.Trainer`
+    steps   that the run will have in all; None: not known, since its hours end it, and then one checkpoint must fit
+    runs    so many such runs, of which this one is the first; what it has saved already is not counted again
+    """
+    location, settings = locate(run.model), run.settings
+    folder = location.folder or _cached(location.name)
+    by_name = re.search(r"(\d+(?:\.\d+)?)b\b", location.name, re.IGNORECASE)
+    if folder and (parameters := parameter_count(folder)):
+        known = ""
+    elif by_name:
+        parameters, known = int(float(by_name[1]) * 10**9), f" (by its name, {location.name} is not on this disk)"
+    else:
+        return f"disk: not estimated, {location.name} is not on this disk"
+    policy, optimiser = (size * parameters for size in saves)
+    checkpoints = 1 if steps is None else -(-steps // settings.save_every)
+    whole = checkpoints * policy + min(checkpoints, settings.keep + 1) * optimiser  # one more while it is written
+    saved = sum(file.stat().st_size for file in run.checkpoints.rglob("*") if file.is_file())
+    needed = max(0, whole * runs - saved)
+    free = shutil.disk_usage(next(each for each in (run.folder, *run.folder.parents) if each.exists())).free
+    size = f"a checkpoint is {_size(policy)}, and {_size(optimiser)} of the optimiser in the latest {settings.keep}"
+    if steps is None:
+        total = f"one every {settings.save_every} steps, how many is not known before the first step"
+    else:
+        total = f"{checkpoints:,} in {steps:,} steps{f', {runs} runs' * (runs > 1)}: {_size(needed)} to write"
+    line = f"{size}{known}; {total}; {_size(free)} free"
+    if needed > free:
+        shorter = "--set save_every=N or steps=N makes fewer, another --store is another disk"
+        raise HarnessError(f"rl train: the checkpoints do not fit on the disk: {line}: {shorter}")
+    return f"disk: {line}"
+
+
+def _size(count: float) -> str:
+    return next(f"{count / size:,.1f} {unit}" for unit, size in UNITS.items() if count >= size or unit == "MB")
 
 
 # One device: TRL.

@@ -23,6 +23,7 @@ are all correct are left as they are; none of He et al.'s other changes (filtere
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -165,6 +166,8 @@ class RepExpBonus:
     spread: float | None = None
 
     def __post_init__(self) -> None:
+        if not 0 <= self.beta < math.inf:
+            raise HarnessError(f"repexp: beta must be >= 0, got {self.beta}")
         if not self.lam > 0:
             raise HarnessError(f"repexp: lam must be > 0, got {self.lam}")
         if self.dim < 1:

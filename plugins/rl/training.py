@@ -8,7 +8,9 @@ functions at the end read and write these files.
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -19,10 +21,12 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.records import Message, Problem
 from harness.system import json_text
+from harness.system.files import write_atomically
 
 Tensor: TypeAlias = Any  # torch's, which only a trainer's environment must have
 Chats: TypeAlias = Sequence[tuple[Problem, Sequence[Message]]]  # problems with their chat messages
 SPLITS = ("train", "dev", "test")
+HOURS = "hours.txt"  # in a run's folder, see `MetricsLog`
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,11 @@ class Settings:
     batch, mini_batch   prompts a step, prompts an update; each has `rollouts` responses
     micro_batch         responses in one forward pass, per device
     max_prompt, max_response   tokens
-    steps               None: until it is stopped, as in the paper (a day)
+    steps               None: as many as `hours` allow
+    hours               training ends after the step in which they are over, with a checkpoint; those of all commands on
+                        a folder count together (see `MetricsLog`). The paper trains for 24. None: `steps` alone end it
     save_every          steps between two checkpoints, each validated on the dev split with `dev_samples` a problem
+    keep                latest checkpoints that hold the optimiser's state, which only resuming needs
     devices, tensor_parallel   GPUs, and how many of them one copy of the sampling engine uses
     """
 
@@ -82,7 +89,9 @@ class Settings:
     max_prompt: int = 1024
     max_response: int = 1024
     steps: int | None = None
+    hours: float | None = None
     save_every: int = 20
+    keep: int = 1
     dev_samples: int = 128
     devices: int = 8
     tensor_parallel: int = 2
@@ -94,6 +103,8 @@ class Settings:
                 raise HarnessError(f"rl: {each.name} must be at least {least}, got {value}")
         if self.batch % self.mini_batch:
             raise HarnessError(f"rl: batch must be a multiple of mini_batch, got {self.batch} and {self.mini_batch}")
+        if self.hours is not None and not 0 < self.hours < math.inf:
+            raise HarnessError(f"rl: hours must be > 0, got {self.hours}")
         if not self.learning_rate > 0:
             raise HarnessError(f"rl: learning_rate must be > 0, got {self.learning_rate}")
 
@@ -207,13 +218,20 @@ class Bonus(Protocol):
 
 
 class Trainer(Protocol):
-    """Trains a model by RL, as a child process in its own Python environment."""
+    """Trains a model by RL, as a child process in its own Python environment.
+
+    It may have `saves`: the bytes a parameter of a checkpoint's policy, and of the optimiser beside it in the latest
+    `Settings.keep` ones. The disk that a run takes is estimated from these, and otherwise not known.
+    """
 
     def check(self, run: TrainingRun) -> Sequence[str]:
         """Return remarks for the user; HarnessError, one line, for whatever would make the training fail later."""
 
     def launch(self, run: TrainingRun) -> Launch:
-        """Write what the child needs into the run's folder; return how to start it. Started again, it resumes."""
+        """Write what the child needs into the run's folder; return how to start it. Started again, it resumes.
+
+        The child ends by itself: after `Settings.steps`, or after the step in which `Settings.hours` are over.
+        """
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
         """The complete checkpoints, in the order of their steps."""
@@ -274,17 +292,33 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return steps
 
 
+def hours_spent(folder: Path) -> float:
+    """Return the hours for which a run has trained so far, in all commands on its folder; 0.0 if it has not begun."""
+    file = folder / HOURS
+    return float(file.read_text(encoding="ascii")) if file.exists() else 0.0
+
+
 class MetricsLog:
-    """A run's `metrics.jsonl`, one line per step; creating it deletes the lines of steps after `resumed_after`."""
+    """A run's `metrics.jsonl`, one line per step; creating it deletes the lines of steps after `resumed_after`.
+
+    It is also the run's clock, which goes on from the earlier commands' hours. Steps that a killed command had logged
+    and that are made again count twice; the start of a trainer, before its log, does not count.
+    """
 
     def __init__(self, path: Path, resumed_after: int = 0) -> None:
         self.path, part = path, path.with_suffix(".part")
+        self._began = time.monotonic() - 3600 * hours_spent(path.parent)
         earlier = [line for line in read_metrics(path) if line["step"] <= resumed_after]
         part.write_text("".join(json.dumps(line) + "\n" for line in earlier), encoding="utf-8")
         part.replace(path)
 
+    def is_over(self, settings: Settings) -> bool:
+        """Whether the run has trained for `Settings.hours`."""
+        return settings.hours is not None and time.monotonic() - self._began >= 3600 * settings.hours
+
     def append(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append one step's metrics: those of `METRICS` first, then the trainer's."""
+        """Append one step's metrics: those of `METRICS` first, then the trainer's; record the hours until now."""
+        write_atomically(self.path.parent / HOURS, f"{(time.monotonic() - self._began) / 3600:.6f}\n".encode())
         ordered = {name: metrics[name] for name in METRICS if name in metrics} | dict(metrics)
         rounded = {name: float(f"{float(value):.6g}") for name, value in ordered.items()}
         with self.path.open("a", encoding="utf-8") as out:

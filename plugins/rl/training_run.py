@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import platform
 import shlex
+import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from harness.system.children import run_child
 from harness.system.json_text import digest
 from harness.system.progress import Progress, Stage
 
+from . import preflight
 from .checkpoints import best_step
 from .commands import TrainRequest
 from .training import (
@@ -40,13 +43,14 @@ from .training import (
     Trainer,
     TrainingRun,
     converted,
+    hours_spent,
     read_metrics,
     read_run,
     write_problems,
     write_run,
 )
 
-EPOCHS = 1000  # the authors' default limit: a run is stopped by hand
+EPOCHS = 1000  # the authors' limit, which no run reaches: theirs end after a day
 SAY_EVERY_S = 10.0
 ENDING_S = 60.0  # time for the children of a killed process to end
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
@@ -82,23 +86,36 @@ def prepare(request: TrainRequest, seed: int) -> Prepared:
 
 
 def _written(run: TrainingRun, chats: Mapping[str, Chats], trainer: Trainer) -> Prepared:
-    run = replace(run, problems={split: run.folder / f"{split}.jsonl" for split in chats})
+    given = run.settings
+    steps = given.steps or EPOCHS * (len(chats["train"]) // given.batch)
+    problems = {split: run.folder / f"{split}.jsonl" for split in chats}
+    run = replace(run, problems=problems, settings=replace(given, steps=steps))
     run.folder.mkdir(parents=True, exist_ok=True)
     for split, path in run.problems.items():
         write_problems(path, chats[split])
     write_run(run)
     remarks, fault = [REWARDED[run.reward].format(run.task)], None
+    a_step = given.batch * given.rollouts
+    size = f"{steps:,} steps of {a_step:,} responses ({steps * a_step:,} in all)"
+    remarks.append(f"length: at most {size}" + (f", and {given.hours:g} hours" if given.hours else ""))
     try:
         remarks += trainer.check(run)
+        if given.steps is None and given.hours is None:
+            raise HarnessError(
+                f"rl train: neither hours nor steps are given, and {EPOCHS:,} epochs are {size}: "
+                "--set hours=24 ends after a day, as the paper does, --set steps=N after N steps"
+            )
     except HarnessError as failure:
         fault = failure
     return Prepared(run, trainer.launch(run), remarks, fault)
 
 
-def rehearse(request: TrainRequest, seed: int) -> None:
+def rehearse(request: TrainRequest, seed: int, runs: int = 1) -> None:
     """Print the configuration, remarks and the command (`--dry-run`); HarnessError if this machine cannot run it.
 
     The run is prepared in a temporary folder; the texts name the real one.
+
+    runs  as of `train`
     """
     run, chats, trainer = _planned(request, seed)
     with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
@@ -108,17 +125,27 @@ def rehearse(request: TrainRequest, seed: int) -> None:
     def placed(text: object) -> str:
         return str(text).replace(str(rehearsed), str(run.folder))
 
-    launch = prepared.launch
+    launch, fault = prepared.launch, prepared.fault
+    real = replace(prepared.run, folder=run.folder)
+    remarks = [*map(placed, prepared.remarks)]
+    try:
+        remarks += _disk(real, trainer, runs)
+    except HarnessError as failure:
+        remarks.append(str(failure))
+        fault = fault or failure
+    work = str(outlook(real, _last_step(real.metrics), hours_spent(real.folder))) or "none"
     words = [f"{name}={shlex.quote(placed(value))}" for name, value in launch.environment.items()]
     words += [shlex.quote(placed(word)) for word in launch.command]
-    remarks = [*map(placed, prepared.remarks), f"folder: {run.folder}", " ".join(words)]
+    remarks += [f"time: {work}", f"folder: {run.folder}", " ".join(words)]
     print("\n".join([placed(launch.config).rstrip(), *(f"# {remark}" for remark in remarks)]))
-    if prepared.fault:
-        raise HarnessError(placed(prepared.fault))
+    if fault:
+        raise HarnessError(placed(fault))
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
     """Train or resume a run, and return a dict with its result; the run's folder is locked meanwhile.
+
+    A new run that is refused leaves no folder.
 
     The dict has the run's options, steps (done), checkpoints (their number), best_step, dev_pass_at_1 (of that step),
     hours (of this call) and folder.
@@ -127,22 +154,34 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
     """
     run, chats, trainer = _planned(request, seed)
     with locked(run.folder) as lock:
-        prepared = _written(run, chats, trainer)
-        run, launch = prepared.run, prepared.launch
-        if prepared.fault:
-            raise prepared.fault
-        for remark in prepared.remarks:
-            progress.say(remark)
-        done = _last_step(run.metrics)
-        if run.settings.steps is not None and done >= run.settings.steps:
-            progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
-            return _row(run, trainer, 0.0)
-        remaining = sum([outlook(run, 0)] * (runs - 1), outlook(run, done))
-        require_consent("rl train", remaining, progress, "--set steps=N and --set batch=N make it shorter")
+        is_new = [path.name for path in run.folder.iterdir()] == ["lock"]
+        try:
+            prepared = _written(run, chats, trainer)
+            run, launch = prepared.run, prepared.launch
+            if prepared.fault:
+                raise prepared.fault
+            for remark in prepared.remarks:
+                progress.say(remark)
+            done, spent, most = _last_step(run.metrics), hours_spent(run.folder), run.settings.hours
+            if run.settings.steps is not None and done >= run.settings.steps:
+                progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
+                return _row(run, trainer, 0.0)
+            if most is not None and spent >= most:
+                progress.say(f"seed {seed}: its {most:g} hours were over after step {done}; --set hours=H goes on")
+                return _row(run, trainer, 0.0)
+            for remark in _disk(run, trainer, runs):
+                progress.say(remark)
+            remaining = sum([outlook(run, 0)] * (runs - 1), outlook(run, done, spent))
+            shorter = "--set hours=H, --set steps=N and --set batch=N make it shorter"
+            require_consent("rl train", remaining, progress, shorter)
+        except BaseException:
+            if is_new:
+                shutil.rmtree(run.folder)
+            raise
         progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
         began, log = time.monotonic(), run.folder / "log.txt"
-        with progress.stage("train", run.settings.steps or 0, "steps") as stage:
-            follower = Follower(run.metrics, stage, progress)
+        with progress.stage("train", expected_steps(run) or run.settings.steps or 0, "steps") as stage:
+            follower = Follower(run.metrics, stage, progress, lambda: expected_steps(run))
             try:
                 status = run_child(launch.command, launch.environment, log, follower, passed=[lock])
             except OSError as failure:
@@ -189,23 +228,55 @@ def locked(folder: Path) -> Iterator[int]:
         yield file.fileno()
 
 
-def outlook(run: TrainingRun, done: int) -> Outlook:
-    """Estimate the time of the steps after `done` from the logged steps; without any, count responses and tokens."""
+def outlook(run: TrainingRun, done: int, spent: float = 0.0) -> Outlook:
+    """Estimate the time of the steps after `done` from the logged steps; without any, count responses and tokens.
+
+    It is at most what is left of the run's hours, of which `spent` are over.
+    """
     settings = run.settings
     assert settings.steps is not None
-    steps = settings.steps - done
-    step_times = [line["step_s"] for line in read_metrics(run.metrics) if line.get("step_s")]
-    if step_times:
-        return Outlook(steps * statistics.median(step_times))
+    steps, left_s = settings.steps - done, math.inf
+    if settings.hours is not None:
+        left_s = max(0.0, 3600 * (settings.hours - spent))
+    if step_s := _step_s(run):
+        return Outlook(min(steps * step_s, left_s))
+    if left_s < math.inf:
+        return Outlook(left_s)
     responses = steps * settings.batch * settings.rollouts
     return Outlook(0, responses, responses * settings.max_response)
 
 
-class Follower:
-    """Reads metrics.jsonl as it grows, shows each step, and prints metrics every `SAY_EVERY_S` s and at dev pass@1."""
+def expected_steps(run: TrainingRun) -> int | None:
+    """Estimate the number of steps after which the run ends; None if its hours end it and no step is logged yet."""
+    settings, step_s = run.settings, _step_s(run)
+    if settings.hours is None or not step_s or settings.steps is None:
+        return settings.steps if settings.hours is None else None
+    more = math.ceil(max(0.0, 3600 * (settings.hours - hours_spent(run.folder))) / step_s)
+    return min(settings.steps, _last_step(run.metrics) + more)
 
-    def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
-        self.path, self.stage, self.progress = path, stage, progress
+
+def _step_s(run: TrainingRun) -> float:
+    """The median of the logged steps' seconds; 0.0 without any."""
+    times = [line["step_s"] for line in read_metrics(run.metrics) if line.get("step_s")]
+    return statistics.median(times) if times else 0.0
+
+
+def _disk(run: TrainingRun, trainer: Trainer, runs: int) -> list[str]:
+    """Remarks on the disk that `runs` such runs take; HarnessError if they cannot fit."""
+    saves = getattr(trainer, "saves", None)
+    return [preflight.disk(run, saves, expected_steps(run), runs)] if saves else []
+
+
+class Follower:
+    """Reads metrics.jsonl as it grows, shows each step, and prints metrics every `SAY_EVERY_S` s and at dev pass@1.
+
+    expected  the number of steps, as far as it is known after each
+    """
+
+    def __init__(
+        self, path: Path, stage: Stage, progress: Progress, expected: Callable[[], int | None] = lambda: None
+    ) -> None:
+        self.path, self.stage, self.progress, self.expected = path, stage, progress, expected
         self.stage.done = self.step = _last_step(path)
         self._seen, self._printed_at = (0, 0), time.monotonic()
 
@@ -219,6 +290,7 @@ class Follower:
                 continue
             self.stage.advance(metrics["step"] - self.step)
             self.step = metrics["step"]
+            self.stage.total = self.expected() or self.stage.total
             if time.monotonic() - self._printed_at > SAY_EVERY_S or "dev_pass_at_1" in metrics:
                 self._printed_at = time.monotonic()
                 self.progress.say(metrics_line(metrics))
@@ -242,7 +314,7 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
-    """The run with its folder's path and number of steps, the problems of its splits, its trainer; nothing is written.
+    """The run with its folder's path, the problems of its splits, its trainer; nothing is written.
 
     HarnessError for a wrong request, and if the folder holds another run.
     """
@@ -297,12 +369,15 @@ def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, C
     batch, to_train_on = run.settings.batch, len(chats["train"])
     if to_train_on < batch:
         raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
-    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
-    return replace(run, folder=folder, settings=replace(run.settings, steps=steps)), chats, trainer
+    return replace(run, folder=folder), chats, trainer
 
 
 def settings(request: TrainRequest, of_task: Mapping[str, Any]) -> Settings:
-    """Return the user's settings, else the task's, else the paper's; HarnessError for what does not fit."""
+    """Return the user's settings, else the task's, else the paper's; HarnessError for what does not fit.
+
+    Hours that the user gives take the place of the task's steps.
+    """
+    of_task = {**of_task, "steps": None} if "hours" in request.settings else of_task
     return Settings(**converted({**of_task, **request.settings}, get_type_hints(Settings), "rl", "setting"))
 
 
@@ -315,9 +390,11 @@ def bonus(request: TrainRequest, of_task: Mapping[str, Mapping[str, Any]]) -> Sp
 
 
 def _fixed(run: TrainingRun) -> dict[str, Any]:
-    """The fields that must be equal when a run is resumed: all but the number of steps and the paths."""
+    """The fields that must be equal when a run is resumed: all but when it ends, `keep`, and the paths."""
     fixed = asdict(run)
-    del fixed["folder"], fixed["problems"], fixed["settings"]["steps"]
+    del fixed["folder"], fixed["problems"]
+    for free in ("steps", "hours", "keep"):
+        del fixed["settings"][free]
     if run.reward == "verifier":  # it follows from the task
         del fixed["reward"]
     plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))

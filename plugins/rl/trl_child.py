@@ -39,7 +39,7 @@ from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
 
 from ..engines.transformers.engine import Transformers
-from .checkpoints import keep_in_last, load_memory, save_memory
+from .checkpoints import keep_in_latest, load_memory, save_memory
 from .rewards import Grader, Shaping
 from .training import Checkpoint, MetricsLog, Rollouts, Shaped, TrainingRun, read_problems, read_run
 from .trl_trainer import STEP, Trl, grpo_arguments, updates
@@ -133,7 +133,7 @@ class StepOrder(DataSampler[int]):
 
 
 class GroupTrainer(GRPOTrainer):
-    """Goes on from a checkpoint, or starts from the run's initial model, and ends with the run's last step."""
+    """Goes on from a checkpoint, or from the run's initial model, to the run's last step or the end of its hours."""
 
     def __init__(self, run: TrainingRun, options: Trl, resumed: Checkpoint | None) -> None:
         self.run, self.options, self.done = run, options, resumed.step if resumed else 0
@@ -254,12 +254,15 @@ class GroupTrainer(GRPOTrainer):
         step, settings = self.step, self.run.settings
         metrics = dict(self.shaped.metrics) | {name: logs[trl_name] for name, trl_name in LOGGED.items()}
         metrics |= {"step_s": time.perf_counter() - self.step_began_s, "verifier_errors": self.grader.errors}
-        due = step % settings.save_every == 0 or step == settings.steps
+        is_over = self.metrics_log.is_over(settings)
+        due = step % settings.save_every == 0 or step == settings.steps or is_over
         if due and self.dev:
             metrics["dev_pass_at_1"] = self.dev_pass_at_1()
         self.metrics_log.append(step, metrics)
         if due:
             self._write_checkpoint(step)
+        if is_over:
+            self.control.should_training_stop = True
         self.step_began_s = time.perf_counter()
 
     # What the harness does in a step
@@ -307,7 +310,7 @@ class GroupTrainer(GRPOTrainer):
         torch.save(self.optimizer.state_dict(), part / OPTIMISER)
         save_memory(self.shaping.memory, part)
         os.replace(part, whole)
-        keep_in_last(self.options.saved(self.run), OPTIMISER)
+        keep_in_latest(self.run.settings.keep, self.options.saved(self.run), OPTIMISER)
 
 
 def main(folder: Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from harness import HarnessError
 from harness.system import extras
@@ -54,6 +54,7 @@ class Trl:
     rows     responses sampled at once; halved if memory runs out
     """
 
+    saves: ClassVar[tuple[int, int]] = preflight.SAVES
     hidden: Literal["ref", "policy"] = "ref"
     rows: int = 512
 

@@ -31,11 +31,11 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from harness import HarnessError
 
-from .checkpoints import load_memory, save_memory
+from .checkpoints import keep_in_latest, load_memory, save_memory
 from .rewards import Shaping
 from .training import MetricsLog, Rollouts
 from .verl_child import ERRORS, current_run
-from .verl_trainer import MARK, STEP, TRAINER_MODE
+from .verl_trainer import MARK, OPTIMISER, STEP, TRAINER_MODE
 
 POLL_S = 0.1  # on CPUs, where a step takes seconds; verl itself looks for finished rollouts every two seconds
 STEP_METRICS = "figures.json"  # in a checkpoint's folder: metrics of its step, which are logged after validation
@@ -174,6 +174,16 @@ class ShapingTrainer(PPOTrainerSync):
         super().on_train_begin()
         self.training, self.step_metrics = True, {}
 
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """Take verl's step; if the run's hours are over after it, make it the last: saved and validated."""
+        batch = super().step(metrics, timing_raw)
+        if self.log.is_over(self.run.settings):
+            self.total_training_steps = self.global_steps
+            with open_dict(self.config):
+                for name in ("save_freq", "test_freq"):
+                    self.config.trainer[name] = min(1, self.config.trainer[name])
+        return batch
+
     def _balance_batch(self, batch: KVBatchMeta, *args: Any, **kwargs: Any) -> KVBatchMeta:
         """Put the rows in an order that follows from the seed; they arrive in the order in which they are finished."""
         rows = self._columns(batch, "extra_info", "responses")
@@ -249,13 +259,17 @@ class ShapingTrainer(PPOTrainerSync):
         self.step_metrics = {}
 
     def _save_checkpoint(self) -> None:
-        """Write a checkpoint and mark it complete; a checkpoint without the mark, left by a killed run, is deleted."""
+        """Write a checkpoint and mark it complete; then the optimiser's state is deleted from earlier ones.
+
+        A checkpoint without the mark, left by a killed run, is deleted when the run goes on.
+        """
         folder = self._step_folder()
         folder.mkdir(parents=True, exist_ok=True)
         save_memory(self.shaping.memory, folder)
         (folder / STEP_METRICS).write_text(json.dumps(self.step_metrics), encoding="utf-8")
         super()._save_checkpoint()
         (folder / MARK).touch()
+        keep_in_latest(self.run.settings.keep, self.run.part("trainer").saved(self.run), OPTIMISER)
 
     def _step_folder(self) -> Path:
         return Path(self.config.trainer.default_local_dir) / f"{STEP}{self.global_steps}"

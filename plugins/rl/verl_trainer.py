@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from harness import HarnessError
 
@@ -37,6 +37,7 @@ CHILD = "harness_plugins.rl.verl_child"
 RUN = "HARNESS_RL_RUN"  # environment variable of all processes of a run: the run's folder
 STEP = "global_step_"
 MARK = "complete"  # in a checkpoint's folder once everything is written
+OPTIMISER = "actor/optim_*.pt"  # in a checkpoint's folder, a file a worker
 TRAINER_MODE = "harness"  # the name of the harness' trainer in verl
 TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
 LOG_PROB_ROWS = 16  # in one forward pass without gradient, on each device
@@ -52,6 +53,7 @@ class Verl:
               worker makes anyway; "policy" those of the policy that sampled the responses
     """
 
+    saves: ClassVar[tuple[int, int]] = preflight.SAVES
     python: str | None = None
     hidden: Literal["ref", "policy"] = "ref"
 

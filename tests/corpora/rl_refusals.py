@@ -7,8 +7,10 @@ COMMAND = (
     (("--set", "batch"), "rl: --set is written KEY=VALUE, got 'batch'"),
     (("--set", "batch=8"), "rl: --set batch is given twice"),
     (("--bonus", "repexp:lam=0"), "repexp: lam must be > 0, got 0"),
+    (("--bonus", "repexp:beta=-1"), "repexp: beta must be >= 0, got -1.0"),
     (("--bonus", "repexp:spread=0"), "repexp: spread must be > 0, got 0.0"),
     (("--bonus", "repexp:gate=some"), "repexp: gate must be a valid boolean, unable to interpret input or 'mixed'"),
+    (("--set", "hours=0"), "rl: hours must be > 0, got 0.0"),
     (("--preset", "bold"), "rl: --preset must be paper or exploring, got 'bold'"),
     (("--bonus", "novelty"), "unknown bonus 'novelty'"),
     (("--trainer", "verls"), "unknown trainer 'verls' (did you mean 'verl'?"),
@@ -30,6 +32,8 @@ SETTINGS = (
     ({"save_every": 0}, "rl: save_every must be at least 1, got 0"),
     ({"tensor_parallel": 0}, "rl: tensor_parallel must be at least 1, got 0"),
     ({"steps": 0}, "rl: steps must be at least 1, got 0"),
+    ({"keep": 0}, "rl: keep must be at least 1, got 0"),
+    ({"hours": float("inf")}, "rl: hours must be > 0, got inf"),
 )
 
 TRL = (

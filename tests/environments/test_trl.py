@@ -23,7 +23,7 @@ from harness_plugins.models.location import embedded as tiny24
 from harness_plugins.rl import training_run
 from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.rewards import Shaping
-from harness_plugins.rl.training import TrainingRun, read_metrics
+from harness_plugins.rl.training import TrainingRun, hours_spent, read_metrics
 from harness_plugins.rl.trl_child import batch_of
 from harness_plugins.rl.trl_trainer import Trl
 from harness_tasks.game24 import Game24
@@ -50,12 +50,12 @@ def prepared(folder: Path, seed: int = 5, settings: dict | None = None, **fields
 
 
 def made(run: TrainingRun):
-    """TRL's trainer as the child makes it, before its first step."""
+    """TRL's trainer as the child makes it, from the latest checkpoint if there is one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from harness_plugins.rl.trl_child import GroupTrainer
 
-        return GroupTrainer(run, Trl(), None)
+        return GroupTrainer(run, Trl(), (Trl().saved(run) or [None])[-1])
 
 
 def trained(run: TrainingRun) -> TrainingRun:
@@ -147,6 +147,16 @@ def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_wei
     assert [checkpoint.step for checkpoint in Trl().saved(run)] == [2, 4]
     ours, theirs = (load_file(each.checkpoints / "step-000004" / "model.safetensors") for each in (run, unbroken))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_run_ends_with_a_checkpoint_after_the_step_in_which_its_hours_are_over_and_goes_on_with_more(tmp_path):
+    run = trained(prepared(tmp_path, bonus="none", settings={"hours": 1e-6, "save_every": 9}))
+    assert [line["step"] for line in metrics(run) if "dev_pass_at_1" in line] == [0, 1]
+    assert [checkpoint.step for checkpoint in Trl().saved(run)] == [1]
+    assert 1e-6 < hours_spent(run.folder) < 1
+    more = prepared(tmp_path, bonus="none", settings={"hours": 1, "steps": 2, "save_every": 9, "keep": 2})
+    assert [line["step"] for line in metrics(trained(more))] == [0, 1, 2]
+    assert len(list(more.checkpoints.glob("*/optimizer.pt"))) == 2
 
 
 def test_too_few_problems_with_short_prompts_are_one_line(tmp_path):

@@ -31,7 +31,7 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.location import embedded as folder
 from harness_plugins.rl.rewards import Shaping
 from harness_plugins.rl.training import Settings, TrainingRun, read_metrics, read_problems, write_run
-from harness_plugins.rl.verl_trainer import VARIABLE, Verl
+from harness_plugins.rl.verl_trainer import OPTIMISER, VARIABLE, Verl
 
 MODEL = "tiny24-weak"
 COUNTS = {"batch": 4, "mini_batch": 2, "micro_batch": 4, "rollouts": 4, "steps": 4, "save_every": 2, "dev_samples": 2}
@@ -188,6 +188,8 @@ def test_every_step_is_trained_and_logged_and_some_are_validated_and_saved(resum
     assert any(line["bonus"] > 0 for line in lines[1:])
     assert lines[-1]["training/rollout_probs_diff_max"] < 1e-3  # sampler and trainer have the same weights
     assert [checkpoint.step for checkpoint in Verl().saved(resumed.run)] == [2, 4]
+    optimisers = resumed.run.checkpoints.glob(f"*/{OPTIMISER}")
+    assert [file.parent.parent.name for file in optimisers] == ["global_step_4"]
 
 
 def test_the_shaped_rewards_are_the_pure_functions(resumed):

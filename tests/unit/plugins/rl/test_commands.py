@@ -60,12 +60,13 @@ def test_what_the_machine_lacks_is_said_before_the_start_and_after_the_configura
         assert done.code == 2
         assert done.err.splitlines()[-1] == "error: counting: this machine has no 8 GPUs"
         assert ("overrides: ['gpus=8']" in done.out) == bool(given)
-    assert not list(tmp_path.rglob("metrics.jsonl"))
+    assert not list(tmp_path.glob("rl/*"))
 
 
-def test_a_wrong_training_is_refused_with_one_line(train):
+def test_a_wrong_training_is_refused_with_one_line_and_leaves_no_folder(train, tmp_path):
     for arguments, message in rl_refusals.COMMAND:
         assert error_line(train(*arguments)).startswith(f"error: {message}"), arguments
+    assert not list(tmp_path.glob("rl/*"))
 
 
 def test_data_out_of_reach_name_the_option_of_the_command(harness, tmp_path, monkeypatch):
@@ -80,10 +81,22 @@ def test_a_training_of_hours_is_not_begun_where_nobody_can_be_asked(harness, tmp
     command = [*TRAIN, *SMALL[:4], "--store", tmp_path]  # 4 prompts with 8 rollouts
     alone = harness(*command, "--set", "steps=700").err.splitlines()[-1]
     assert alone.startswith("error: rl train: not begun, since it takes 22,400 responses of up to")
-    assert alone.endswith("--set steps=N and --set batch=N make it shorter")
+    assert alone.endswith("--set hours=H, --set steps=N and --set batch=N make it shorter")
     several = harness(*command, "--set", "steps=300", "--seeds", "1", "2", "3")  # 9,600 each
     assert "since it takes 28,800 responses" in several.err
-    assert not list(tmp_path.rglob("log.txt"))
+    day = harness(*command, "--set", "hours=24", "--seeds", "1", "2", "3")
+    assert "since it takes up to about 72:00:00" in day.err
+    assert not list(tmp_path.glob("rl/*"))
+
+
+def test_a_training_without_an_end_is_refused_with_its_size(harness, sums, tmp_path):
+    options = ["--task", sums["task"], "--data", sums["data"][""], "--set", "batch=4", "--set", "mini_batch=4", "--yes"]
+    for given in ((), ("--dry-run",)):
+        done = harness(*TRAIN, *options, "--store", tmp_path, *given)
+        line = "error: rl train: neither hours nor steps are given, and 1,000 epochs are 2,000 steps of 32 responses ("
+        assert done.code == 2
+        assert done.err.splitlines()[-1].startswith(line)
+    assert not list(tmp_path.glob("rl/*"))
 
 
 def test_a_wrong_evaluation_is_refused_with_one_line(harness, tmp_path):

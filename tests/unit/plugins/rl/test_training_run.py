@@ -5,6 +5,7 @@ import io
 import os
 import platform
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from corpora import rl_refusals
@@ -14,10 +15,12 @@ from support.refusals import refusal_of
 from support.training_runs import counted_run, counting_request, game24_run
 
 from harness.system.progress import Progress, Stage
+from harness_plugins.models.location import embedded
+from harness_plugins.rl import preflight, training
 from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.checkpoints import best_step
 from harness_plugins.rl.commands import TrainRequest
-from harness_plugins.rl.training import MetricsLog, Settings, read_metrics, read_problems, read_run
+from harness_plugins.rl.training import MetricsLog, Settings, hours_spent, read_metrics, read_problems, read_run
 from harness_tasks.dapo import DapoAime
 from harness_tasks.game24 import Game24
 
@@ -64,14 +67,6 @@ def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others
     assert run.bonus == "repexp:dim=128"
     settings = run.settings
     assert (settings.batch, settings.max_response, settings.rollouts, settings.steps) == (512, 8192, 4, 1000)
-
-
-@pytest.fixture
-def sums(tmp_path, monkeypatch):
-    """The options of a training on data of GSM8K's form."""
-    monkeypatch.setattr("harness_tasks.gsm8k.DEV", 4)
-    rows = [{"question": f"How many is {i}?", "answer": f"It is {i}. #### {i}"} for i in range(8)]
-    return {"task": "gsm8k", "data": {"": str(write_json_lines(tmp_path / "sums.jsonl", rows))}}
 
 
 def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never_by_a_fallback(tmp_path, sums):
@@ -188,7 +183,62 @@ def test_a_resumed_log_drops_the_steps_that_are_made_again(tmp_path):
         '{"step": 2, "reward": 0.666667, "custom": 1.0}',
         '{"step": 3, "reward": 0.5}',
     ]
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "hours.txt", path]
+
+
+def test_a_runs_hours_go_on_from_earlier_commands_also_where_steps_are_made_again(tmp_path, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(training.time, "monotonic", lambda: now)
+    for command in (1, 2):
+        log = MetricsLog(tmp_path / "metrics.jsonl")  # resumed from no checkpoint: its steps are made again
+        for step in (1, 2):
+            now += 1800
+            log.append(step, {})
+        assert hours_spent(tmp_path) == command
+        now += 7200  # killed; what was not logged does not count
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    over = [log.is_over(Settings(hours=hours)) for hours in (None, 2.5, 2)]
+    assert over == [False, False, True]
+    now += 1800
+    assert log.is_over(Settings(hours=2.5))
+
+
+def test_hours_are_instead_of_the_tasks_steps_and_end_a_run_that_goes_on_with_more(tmp_path):
+    of_task = Game24.rl["settings"]
+    assert rl.settings(TrainRequest(task="x", settings={"hours": "0.5"}), of_task).steps is None
+    assert rl.settings(TrainRequest(task="x", settings={"hours": "0.5", "steps": "3"}), of_task).steps == 3
+    request = counting_request(tmp_path, out=tmp_path / "run", settings={"batch": "4", "mini_batch": "4", "hours": "2"})
+    messages = io.StringIO()
+    rl.prepare(request, 0)
+    (tmp_path / "run" / "hours.txt").write_text("2.1")
+    assert rl.train(request, 0, Progress(messages))["steps"] == 0
+    assert "seed 0: its 2 hours were over after step 0; --set hours=H goes on" in messages.getvalue()
+    run = rl.prepare(replace(request, settings={**request.settings, "hours": "2.5"}), 0).run
+    assert rl.outlook(run, 0, 2.1).seconds == pytest.approx(0.4 * 3600)
+    assert rl.expected_steps(run) is None
+    write_json_lines(run.metrics, [{"step": step, "step_s": 100} for step in (1, 2, 3)])
+    assert rl.expected_steps(run) == 3 + 15  # of 1,440 s
+    assert rl.outlook(run, 3, 2.1).seconds == pytest.approx(1440)
+    assert rl.expected_steps(replace(run, settings=replace(run.settings, steps=7))) == 7
+
+
+def test_the_disk_that_checkpoints_take_is_known_before_and_a_run_that_cannot_fit_is_refused(tmp_path, monkeypatch):
+    run = game24_run(tmp_path / "run", 8, 4, model="tiny24-weak", bonus="none", trainer="verl", settings=Settings())
+    parameters = preflight.parameter_count(embedded("tiny24-weak"))
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: SimpleNamespace(free=100 * parameters))
+
+    def remark(steps: int | None, runs: int = 1, **settings) -> str:
+        changed = replace(run, settings=replace(run.settings, save_every=5, **settings))
+        return preflight.disk(changed, (4, 8), steps, runs)
+
+    assert f"20 in 100 steps: {96 * parameters / 1e6:.1f} MB to write; {parameters / 1e4:.1f} MB free" in remark(100)
+    assert "one every 5 steps, how many is not known before the first step" in remark(None)  # hours end it
+    for steps, changed in ((100, {"keep": 3}), (100, {"runs": 2}), (200, {})):
+        line = refusal_of(remark, steps, **changed)
+        assert line.startswith("rl train: the checkpoints do not fit on the disk: a checkpoint is")
+    (run.checkpoints / "global_step_5").mkdir(parents=True)
+    (run.checkpoints / "global_step_5" / "model.pt").write_bytes(bytes(12 * parameters))
+    assert "20 in 100 steps" in remark(100, keep=3)  # what it has saved is not to be written again
 
 
 def enter(folder) -> None:
