@@ -53,8 +53,11 @@ def tiny_esmc(folder: Path) -> Path:
     return folder
 
 
-def tiny_esmfold(folder: Path, plddt: float | None = None, ptm: float | None = None) -> Path:
-    """ESMFold with one block; with a `plddt` or `ptm` its head is biased to the bin of that value, near enough."""
+def tiny_esmfold(folder: Path, plddt: float | None = None, ptm: float | None = None, spread: float = 1.0) -> Path:
+    """ESMFold with one block; with a `plddt` or `ptm` its head is biased to the bin of that value, near enough.
+
+    spread   times the weights of both heads: with 3,000 the pTM of sequences of 26 letters lies between 0.4 and 0.6
+    """
     import torch
     from transformers import EsmConfig, EsmForProteinFolding
 
@@ -96,6 +99,8 @@ def tiny_esmfold(folder: Path, plddt: float | None = None, ptm: float | None = N
         _bias(
             model.ptm_head, model.distogram_bins, 0 if ptm > 0.5 else model.distogram_bins - 1
         )  # those of the error too
+    for head in (model.lddt_head[-1], model.ptm_head):
+        head.weight.data *= spread
     model.save_pretrained(folder)
     return folder
 
@@ -118,7 +123,7 @@ def main() -> None:
     if not (folder / "esmc").is_dir():
         tiny_esmc(folder / "esmc")
     if not (folder / "esmfold").is_dir():
-        tiny_esmfold(folder / "esmfold")
+        tiny_esmfold(folder / "esmfold", spread=3000.0)
     if not (folder / "esm3" / "sizes.json").is_file():
         try:
             tiny_esm3(folder / "esm3", PLACES.find(None, find_spec))

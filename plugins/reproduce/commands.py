@@ -47,20 +47,13 @@ def reproduce(
         put("\n".join(["fetched if not here:", *(f"  {source}" for source in parts.to_fetch(work) or ["nothing"])]))
         before: set[str] = set()
         for command, lines in parts.previews(work):
-            texts = [line if line not in before else f"{line[:40]}... (as above)" for line in lines if len(line) > 80]
-            put(
-                "\n".join([command, *(f"    {line}" for line in texts + [line for line in lines if len(line) <= 80])]),
-                hang=4,
-            )
+            told = [f"{line[:40]}... (as above)" if line in before and len(line) > 80 else line for line in lines]
+            put("\n".join([command, *(f"    {line}" for line in told)]), hang=4)
             before |= set(lines)
         return None
-    progress = Progress(asks=not yes)
-    if not progress.allows(
-        f"reproduce {work.name} at scale {scale}: {len(work.parts)} parts (--dry-run lists them): begin?"
-    ):
-        raise NotBegun(
-            f"reproduce {work.name}: not begun: look at it with --dry-run, and add --yes to begin it unasked"
-        )
+    progress, what = Progress(asks=not yes), f"reproduce {work.name} at scale {scale}"
+    if not progress.allows(f"{what}: {len(work.parts)} parts (--dry-run lists them): begin?"):
+        raise NotBegun(f"{what}: not begun: look at it with --dry-run, and add --yes to begin it unasked")
     with resumable():
         parts.carry_out(work, progress.say)
         undrawn = parts.draw(work, progress.say)

@@ -157,7 +157,7 @@ def _repexp(work: Reproduction) -> list[Labels]:
 
 
 def _labels(row: Labels) -> Labels:
-    return {"model": row["model"], "task": row["task"]}
+    return {"model": row["model"], "task": row["task"].partition(":")[0]}
 
 
 def _csv(path: Any) -> list[dict[str, str]]:
