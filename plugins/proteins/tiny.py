@@ -56,7 +56,7 @@ def tiny_esmc(folder: Path) -> Path:
 def tiny_esmfold(folder: Path, plddt: float | None = None, ptm: float | None = None, spread: float = 1.0) -> Path:
     """ESMFold with one block; with a `plddt` or `ptm` its head is biased to the bin of that value, near enough.
 
-    spread   times the weights of both heads: with 3,000 the pTM of sequences of 26 letters lies between 0.4 and 0.6
+    spread   times the weights of both heads: with 3,000 the pTM of sequences of 26 letters varies from 0.19 to 0.33
     """
     import torch
     from transformers import EsmConfig, EsmForProteinFolding
