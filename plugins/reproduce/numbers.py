@@ -91,7 +91,9 @@ def most_times_fewer(work: Reproduction) -> Iterator[Value]:
         groups: dict[str, list[dict[str, str]]] = {}
         for row in _csv(path):
             if row["times_fewer"] and (row["selector"] or row["series"]).startswith("repexp"):
-                groups.setdefault(row["sampler"] if path.stem == "samplers" else row["task"], []).append(row)
+                groups.setdefault(
+                    row["sampler"] if path.stem == "samplers" else row["task"].partition(":")[0], []
+                ).append(row)
         for label, rows in groups.items():
             row = max(rows, key=lambda row: float(row["times_fewer"]))
             ends = (float(text) if (text := row[f"times_fewer_{end}"]) else None for end in ("low", "high"))
