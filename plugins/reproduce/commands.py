@@ -35,7 +35,7 @@ def reproduce(
     from harness.system.console import put
     from harness.system.progress import Progress
 
-    from . import numbers, parts
+    from . import paper_numbers, parts
 
     if name is None:
         return put("\n".join(f"{each:<17}{parts.plan()[each]['what']}" for each in parts.names()), hang=17)
@@ -57,11 +57,11 @@ def reproduce(
     with resumable():
         parts.carry_out(work, progress.say)
         undrawn = parts.draw(work, progress.say)
-    put(numbers.table(work))
-    failures = [part for part in work.parts if part.status != 0]
+    put(paper_numbers.table(work))
+    failures = [*(part for part in work.parts if part.status != 0), *undrawn]
     for part in failures:
         why = part.status if isinstance(part.status, str) else f"exit code {part.status}"
         progress.say(f"failed: {parts.part_text(work, part)}: {why}")
-    if failures or undrawn:
+    if failures:
         raise typer.Exit(1)
     return None

@@ -74,11 +74,13 @@ class Reproduction:
         """STORE/reproduce/NAME-SCALE."""
         return self.store / "reproduce" / f"{self.name}-{self.scale}"
 
-    def figures(self) -> Iterator[list[str]]:
-        """The `plot` lines; an option whose value was not made is left out with its name."""
-        for part in self._repeated(self.entry["figures"]):
+    def figures(self) -> list[Part]:
+        """The `plot` lines, each a part; an option whose value was not made is left out with its name."""
+        lines = list(self._repeated(self.entry["figures"]))
+        for part in lines:
             pairs = re.findall(r"--\S+ \S+|\S+", part.command)
-            yield [word for pair in pairs for word in self._or_none(pair, part)]
+            part.command = " ".join(pair for pair in pairs if pair[:2] != "--" or self._is_made(pair, part))
+        return lines
 
     def words(self, part: Part) -> list[str]:
         """The words of a part's command line; NotMade if a value is missing."""
@@ -96,11 +98,11 @@ class Reproduction:
                         values |= item if isinstance(item, dict) else {name: item}
                     yield Part(entry["command"], values, entry.get("id"))
 
-    def _or_none(self, text: str, part: Part) -> list[str]:
+    def _is_made(self, text: str, part: Part) -> bool:
         try:
-            return list(self._filled(text, part))
+            return bool(list(self._filled(text, part)))
         except NotMade:
-            return []
+            return False
 
     def _filled(self, text: str, part: Part) -> Iterator[str]:
         for word in shlex.split(text):
@@ -203,7 +205,8 @@ def previews(work: Reproduction) -> Iterator[tuple[str, list[str]]]:
 def carry_out(work: Reproduction, say: Callable[[str], None]) -> None:
     """Run the parts one after another; one that fails does not end the rest. Their status and rows are kept in them."""
     (work.out / "parts").mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(work.out / "cells", ignore_errors=True)
+    for folder in ("cells", "plots"):  # they show this call's parts and no others
+        shutil.rmtree(work.out / folder, ignore_errors=True)
     (work.out / "cells").mkdir()
     for number, part in enumerate(work.parts, 1):
         try:
@@ -217,7 +220,7 @@ def carry_out(work: Reproduction, say: Callable[[str], None]) -> None:
         with printed.open("wb") as file:
             more = ["--json", *([] if words[0] == "pool" else ["--yes"])]
             part.status = subprocess.run(process(words, more), stdout=file, check=False).returncode
-        if printed.stat().st_size and words[0] != "-m":
+        if part.status in (0, 1) and printed.stat().st_size and words[0] != "-m":
             rows = read(printed, "what a part printed", "run it again")
             part.rows = rows if isinstance(rows, list) else [rows]
         for row in part.rows:
@@ -225,14 +228,18 @@ def carry_out(work: Reproduction, say: Callable[[str], None]) -> None:
                 shutil.copy(work.store / "cells" / f"{row['cell']}.json", work.out / "cells")
 
 
-def draw(work: Reproduction, say: Callable[[str], None]) -> list[list[str]]:
-    """Run the `plot` lines; return those that failed."""
-    failed = []
-    for words in work.figures():
+def draw(work: Reproduction, say: Callable[[str], None]) -> list[Part]:
+    """Run the `plot` lines; return those that failed, or could not begin."""
+    figures = work.figures()
+    for part in figures:
+        try:
+            words = work.words(part)
+        except NotMade as missing:
+            part.status = _why_not(missing)
+            continue
         say(f"figure: {shown(words)}")
-        if subprocess.run(process(words), check=False).returncode:
-            failed.append(words)
-    return failed
+        part.status = subprocess.run(process(words), check=False).returncode
+    return [part for part in figures if part.status != 0]
 
 
 def shown(words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import typer.main
 from support.paths import ROOT
 
 from harness.cli import complete
-from harness_plugins.reproduce import numbers, parts
+from harness_plugins.reproduce import paper_numbers, parts
 
 SCALES = [(name, scale) for name in parts.names() for scale in parts.SCALES]
 MADE = {"max-cost": ["5"], "reference-pool": ["POOL"], "reference-cell": ["CELL"], "folders": ["A", "B"]}
@@ -32,7 +32,7 @@ def accepted(words):
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_every_part_and_every_figure_is_a_command_that_exists(name, scale):
     all_ = work(name, scale, **MADE, evaluations=["EVALUATION"])
-    lines = [all_.words(part) for part in all_.parts] + list(all_.figures())
+    lines = [all_.words(part) for part in [*all_.parts, *all_.figures()]]
     for words in lines:
         assert not any("{" in word for word in words)
         if words[0] != "-m":
@@ -67,9 +67,12 @@ def test_a_value_that_no_part_made_is_missing_and_an_option_of_a_figure_is_left_
     rf3 = work("rf3", "paper")
     with pytest.raises(parts.NotMade, match="max-cost"):
         rf3.words(rf3.parts[0])
-    for words in rf3.figures():
+    for words in map(rf3.words, rf3.figures()):
         assert "--reference" not in words
         assert words[-2] == "--out"
+    rl = work("rl", "paper")
+    with pytest.raises(parts.NotMade, match="evaluations"):
+        rl.words(rl.figures()[0])
     assert "{max-cost}" in parts.part_text(rf3, rf3.parts[0])
 
 
@@ -79,7 +82,7 @@ def test_each_number_of_the_paper_has_a_place_in_it_and_a_function_that_computes
     assert len(stated) == 12
     for number in stated:
         assert number["place"]
-        assert callable(getattr(numbers, number["ours"]))
+        assert callable(getattr(paper_numbers, number["ours"]))
 
 
 def test_the_page_names_the_command_of_each():
