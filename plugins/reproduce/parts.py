@@ -195,7 +195,7 @@ def previews(work: Reproduction) -> Iterator[tuple[str, list[str]]]:
         lines = (done.stderr if words[0] == "run" else done.stdout + done.stderr).splitlines()
         kept = [line for line in dict.fromkeys(lines) if KEPT_LINES.match(line) and "trl_child" not in line]
         return shown(words), kept + (
-            [] if any("hour" in line or " takes " in line for line in kept) else ["hours: not known"]
+            [] if any("hour" in line or " takes up to " in line for line in kept) else ["hours: not known"]
         )
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
