@@ -1,7 +1,12 @@
 """Each figure and table of the paper by its one command, at scale tiny, from nothing to the picture."""
 
+import os
+
 import pytest
+from support.environments import environment_python
 from support.processes import harness_command, run_to_end
+
+from harness_plugins.engines.esm3.engine import VARIABLE
 
 PICTURES = {
     "rf1": ["questions", "scatter"],
@@ -10,21 +15,21 @@ PICTURES = {
     "rf4": ["samplers"],
     "representations": ["representations"],
     "rf5": ["guided"],
+    "proteins": ["passk"],
     "rl": ["rl-likelihoods", "rl-passk", "rl-passk-linear"],
 }
 pytestmark = pytest.mark.slow
 
 
 def reproduce(folder, name, **environment):
-    import os
-
     env = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | environment
     return run_to_end(harness_command("reproduce", name, "--scale", "tiny", "--yes"), cwd=folder, env=env)
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_it_goes_from_nothing_to_the_picture_and_the_table_and_again_makes_nothing(name, tmp_path):
-    first = reproduce(tmp_path, name)
+    given = {VARIABLE: str(environment_python(VARIABLE, "esm"))} if name == "proteins" else {}
+    first = reproduce(tmp_path, name, **given)
     assert first.returncode == 0, first.stderr
     out = tmp_path / "runs" / "reproduce" / f"{name}-tiny"
     pictures = [out / "plots" / f"{picture}.png" for picture in PICTURES[name]]
@@ -34,7 +39,7 @@ def test_it_goes_from_nothing_to_the_picture_and_the_table_and_again_makes_nothi
     assert table in first.stdout.replace("\r", "")
     drawn = [path.read_bytes() for path in pictures]
     if name != "rl":  # its second run takes as long as its first: TRL is loaded nine times
-        again = reproduce(tmp_path, name)
+        again = reproduce(tmp_path, name, **given)
         assert again.returncode == 0, again.stderr
         assert "sample:" not in again.stderr
         assert [path.read_bytes() for path in pictures] == drawn
@@ -42,8 +47,6 @@ def test_it_goes_from_nothing_to_the_picture_and_the_table_and_again_makes_nothi
 
 
 def test_a_part_that_fails_does_not_end_the_rest(tmp_path):
-    from harness_plugins.engines.esm3.engine import VARIABLE
-
     lacking = reproduce(tmp_path, "proteins", **{VARIABLE: str(tmp_path / "nothing")})
     assert lacking.returncode == 1
     assert "Traceback" not in lacking.stderr
