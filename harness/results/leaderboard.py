@@ -65,28 +65,32 @@ class Board:
     failed: Sequence[tuple[str, str]]
 
 
-def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
-    """Read every cell in the folders and below, with its orders only if `orders`; HarnessError for a missing folder."""
+def gather(folders: Sequence[Path], orders: bool = False, random_weights: bool = False) -> Gathered:
+    """Read every cell in the folders and below; HarnessError for a missing folder.
+
+    orders          keep the cells' orders
+    random_weights  count tests too: cells that were made with random weights
+    """
     content = Gathered()
     for folder in folders:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness run` keeps its cells in runs/cells")
         for path in cells.files([folder]):
-            add(content, path, orders)
+            add(content, path, orders, random_weights)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
             content.badges[path.stem] = _badge(path)
     content.faults.sort()
     return content
 
 
-def add(content: Gathered, path: Path, orders: bool = False) -> None:
+def add(content: Gathered, path: Path, orders: bool = False, random_weights: bool = False) -> None:
     """Read one cell into the content; a file that cannot be counted becomes a fault."""
     try:
         cell = cells.as_published(cells.read(path))
     except HarnessError as fault:
         content.faults.append(str(fault))
         return
-    if cells.is_random(cell):
+    if cells.is_random(cell) and not random_weights:
         content.faults.append(f"cell {path}: was made with random weights: it is a test, no result")
         return
     if not orders:

@@ -100,7 +100,7 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
 
     default   the selector if the request names none; None: all selectors
     """
-    gathered = gather(request.folders, orders=True)
+    gathered = gather(request.folders, orders=True, random_weights=request.random_weights)
     for fault in gathered.faults:
         request.say(f"not counted: {fault}")
     if not gathered.measured:

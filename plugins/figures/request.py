@@ -37,6 +37,7 @@ class Request:
     reference: Annotated[Path | None, Help("Of hardness, guided: a cell or folder that says what is hard.")] = None
     k: Annotated[int | None, Help("Of likelihoods: how many picks; default n / 8.", ("-k",))] = None
     bins: Annotated[int | None, Help("Of guided: bins of hardness; default 10, under 100 questions 4.")] = None
+    random_weights: Annotated[bool, Help("Draw cells of random weights too, which are tests.")] = False
     store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
     plugin_files: Annotated[Sequence[Path], Help("A plugin in a single file; repeatable.", ("--plugin",))] = ()
     say: Callable[[str], None] = lambda line: None

@@ -10,7 +10,9 @@ import pytest
 from support.paths import ROOT
 from support.processes import harness_command, kill_when
 from support.stores import contents
-from support.tiny_proteins import sequences, tiny_esmfold
+from support.tiny_proteins import sequences
+
+from harness_plugins.proteins.tiny import tiny_esmfold
 
 
 @pytest.mark.slow

@@ -11,12 +11,12 @@ from support.environments import environment_python
 from support.paths import SUPPORT
 from support.processes import harness_command, run_to_end
 from support.stores import files_of
-from support.tiny_proteins import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_esmfold
 
 from harness import Sampler
 from harness.columns.store import read
 from harness.records import SampleRequest
 from harness_plugins.engines.esm3.engine import VARIABLE, WEIGHTS, Esm3
+from harness_plugins.proteins.tiny import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_esmfold
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 

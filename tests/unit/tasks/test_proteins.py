@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from corpora.proteins import PROTEIN_ANSWERS
 from support.refusals import error_line, refusal_of, wrongly_refused
-from support.tiny_proteins import tiny_esmfold
 
 from harness import HarnessError, Problem
 from harness.jobs.price import Outlook, require_consent
 from harness.plugin_system.component import filled, parse_spec
 from harness.system.progress import Progress
 from harness_plugins.proteins import published
+from harness_plugins.proteins.tiny import tiny_esmfold
 from harness_tasks.proteins import Proteins, fault, lengths
 
 FOUR = Problem("length-4", "____")

@@ -5,10 +5,11 @@ import shutil
 import numpy as np
 import pytest
 from support.refusals import refusal_of
-from support.tiny_proteins import sequences, tiny_esmc
+from support.tiny_proteins import sequences
 
 from harness import Problem
 from harness_plugins.embedders.esmc import EsmC
+from harness_plugins.proteins.tiny import tiny_esmc
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

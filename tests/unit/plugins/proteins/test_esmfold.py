@@ -2,10 +2,11 @@
 
 import pytest
 from support.refusals import refusal_of
-from support.tiny_proteins import sequences, tiny_esmfold
+from support.tiny_proteins import sequences
 
 from harness import Problem
 from harness_plugins.proteins.esmfold import EsmFold, chunk_for, operations
+from harness_plugins.proteins.tiny import tiny_esmfold
 from harness_tasks.proteins import Proteins
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from support.paths import SUPPORT
 from support.refusals import refusal_of
-from support.tiny_proteins import CHILD
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.esm3.engine import ALPHABETS, WEIGHTS, Esm3, masked
+from harness_plugins.proteins.tiny import CHILD
 
 
 @pytest.fixture
