@@ -25,7 +25,6 @@ from harness.errors import HarnessError, did_you_mean
 from harness.results import cells
 from harness.system.json_text import digest, read, readable
 
-STOP: Sequence[str] = ()
 SCALES = ("paper", "tiny")
 PLACE = re.compile(r"\{([a-z-]+)\}")
 FOR_PLANS = {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
@@ -156,7 +155,7 @@ def named(name: str, scale: str, store: Path, given: Mapping[str, Sequence[str]]
         raise HarnessError(f"reproduce: no {name!r} {did_you_mean(name, names()).replace('installed', 'there are')}")
     if scale not in SCALES:
         raise HarnessError(f"reproduce: --scale must be {' or '.join(SCALES)}, got {scale!r}")
-    return Reproduction(name.lower(), scale, store, {"stop": STOP, **given})
+    return Reproduction(name.lower(), scale, store, given)
 
 
 def process(words: Sequence[str], more: Sequence[str] = ()) -> list[str]:
