@@ -82,8 +82,9 @@ class Guided:
             axes.axhline(0, color=GREY, linewidth=0.8)
             bins = sorted({row["bin"] for row in part})
             axes.set_xticks(bins)
-            axes.set(xlabel=f"part of the questions, {bins[-1]} = hardest ({part[0]['judged_by']})")
-            axes.set(ylabel="more solved than by the first (points)", ylim=(min(heights) - 5, max(heights) + 5))
+            axes.set(xlabel=f"part of the questions\n{bins[-1]} = hardest ({part[0]['judged_by']})")
+            low, high = max(min(heights) - 5, -105), min(max(heights) + 5, 105)  # intervals of few may be wider
+            axes.set(ylabel="more solved than by the first (points)", ylim=(low, high))
             Frame.name(axes, f"within {part[0]['k']:,} calls, by hardness", f"against {part[0]['over']}")
         notes = ["band: one standard error"]
         notes += ["bars: 95 % intervals, paired by problem"] if gains else []
