@@ -35,14 +35,20 @@ def test_a_full_disk_is_one_clear_line_and_what_was_finished_is_kept(toy, tmp_pa
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80k", "tmpfs", str(small)], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.decode().strip()}")
+    options = ("--selector", "shuffle", "--data", "30")
     try:
-        outcome = toy("--selector", "shuffle", "--data", "30", store=small)
+        refused = toy(*options, store=small)
+        assert refused.code == 2
+        assert "does not fit" in refused.err
+        assert not list(small.iterdir())
+        options = (*options, "--embedder", "tfidf")  # of unknown width: nothing is refused before
+        outcome = toy(*options, store=small)
         assert outcome.code == 2
         assert "no space left" in outcome.err
         assert "Traceback" not in outcome.err
         assert list(small.rglob("*.parquet"))
         subprocess.run(["mount", "-o", "remount,size=30m", str(small)], check=True)
-        outcome = toy("--selector", "shuffle", "--data", "30", store=small)
+        outcome = toy(*options, store=small)
         assert outcome.code == 0
         assert "pool: reused for" in outcome.err
     finally:

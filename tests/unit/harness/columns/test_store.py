@@ -172,7 +172,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(harness, tmp_path):
     root = tmp_path / "runs"
     whole = harness(*RUN, "--store", root).out
     full = 'cp -r "$0" "$0.kept"; mount -t tmpfs -o size=128k none "$0" && cp -r "$0.kept"/. "$0"'
-    more = (*RUN, "--n", "3000", "--store", root)
+    more = (*RUN, "--n", "3000", "--embedder", "tfidf", "--store", root)  # of unknown width: nothing is refused before
     codes, out, lines = mounted(full, root, more, (*RUN, "--store", root))
     assert (codes, out) == ([2, 0], whole)
     [line] = lines
