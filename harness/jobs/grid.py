@@ -148,6 +148,8 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
             if spec not in optional:
                 raise
             progress.say(f"left out: {failure}")
+    if not selectors:
+        raise HarnessError("--grid: no selector is named: add selector=repexp+uniform to it, or --selector NAME")
     with_vectors = [spec for spec, reads in selectors.items() if reads]
     embedders: list[Any] = axes.pop("embedder", [None])
     for combination in itertools.product(*axes.values()):

@@ -24,7 +24,7 @@ def reproduce(
     engine: Annotated[str | None, typer.Option(help="What samples the pools, e.g. vllm; default: each part's.")] = None,
     executor: Annotated[str | None, typer.Option(help="Where they are sampled, e.g. ray:engines=8.")] = None,
     max_cost: Annotated[
-        float | None, typer.Option(metavar="MONEY", help="What GPT-4o mini may cost, which judges what is hard.")
+        float | None, typer.Option(metavar="MONEY", min=0, help="What GPT-4o mini may cost, which judges what is hard.")
     ] = None,
     store: StoreDir = Path("runs"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan: parts, prices, what to fetch.")] = False,

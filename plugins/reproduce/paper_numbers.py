@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.results.comparison import compare
 from harness.system.files import write_atomically
+from harness.system.json_text import read_lines
 
 from .parts import Reproduction
 
@@ -137,10 +139,6 @@ def overhead(work: Reproduction) -> Iterator[Value]:
 
 
 def _step_times(row: Labels) -> list[float]:
-    from pathlib import Path
-
-    from harness.system.json_text import read_lines
-
     metrics = Path(row["folder"]) / "metrics.jsonl"
     return [line.value["step_s"] for line in read_lines(metrics, "metrics") if "step_s" in line.value]
 
@@ -162,7 +160,7 @@ def _labels(row: Labels) -> Labels:
     return {"model": row["model"], "task": row["task"].partition(":")[0]}
 
 
-def _csv(path: Any) -> list[dict[str, str]]:
+def _csv(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 

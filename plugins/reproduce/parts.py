@@ -193,9 +193,8 @@ def previews(work: Reproduction) -> Iterator[tuple[str, list[str]]]:
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | FOR_PLANS, check=False)
         lines = (done.stderr if words[0] == "run" else done.stdout + done.stderr).splitlines()
         kept = [line for line in dict.fromkeys(lines) if KEPT_LINES.match(line) and "trl_child" not in line]
-        return shown(words), kept + (
-            [] if any("hour" in line or " takes up to " in line for line in kept) else ["hours: not known"]
-        )
+        is_timed = any("hour" in line or " takes up to " in line for line in kept)
+        return shown(words), kept if is_timed else [*kept, "hours: not known"]
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         yield from pool.map(preview, work.parts)
