@@ -126,7 +126,7 @@ def test_a_grid_can_be_looked_at_before_it_is_run(toy, tmp_path):
 
 
 def test_a_grid_without_a_selector_is_one_line(harness):
-    for grid in ("embedder=tfidf", "task=nosuch"):
-        refused = harness("run", *(("--task", "game24") if "task" not in grid else ()), "--grid", grid, "--dry-run")
+    for axes in ("embedder=tfidf", "task=nosuch"):
+        refused = harness("run", *(("--task", "game24") if "task" not in axes else ()), "--grid", axes, "--dry-run")
         assert (refused.code, refused.out) == (2, "")
         assert "no selector is named" in refused.err
