@@ -123,6 +123,7 @@ class Pool:
     answers     n canonical final answers, extracted but not graded; None where a response has none
     scores      name -> (n,) float64, the larger the better, NaN where unknown: of reward models, judges, ...; empty if
                 the pool has none. A selector that reads them names "scores" in `needs`
+    mean        (d,) float32, what was subtracted from each row of `embeddings`; None: nothing
     """
 
     texts: Sequence[str]
@@ -131,6 +132,7 @@ class Pool:
     lengths: Ints
     answers: Sequence[str | None]
     scores: Mapping[str, Floats] = field(default_factory=dict)
+    mean: Floats | None = None
 
     def __post_init__(self) -> None:
         import numpy as np
@@ -156,15 +158,21 @@ class Pool:
     def __len__(self) -> int:
         return len(self.texts)
 
+    @property
+    def uncentred(self) -> Floats:
+        """The rows (n, d) float32 before their mean was subtracted: for similarities that need bits or counts."""
+        return self.embeddings if self.mean is None else self.embeddings + self.mean
+
     def part(self, rows: Sequence[int]) -> Pool:
         """Return a pool of the responses with the indices `rows`, in the order given."""
         rows = [int(row) for row in rows]
         texts, answers = [self.texts[row] for row in rows], [self.answers[row] for row in rows]
         scores = {name: values[rows] for name, values in self.scores.items()}
-        return Pool(texts, self.embeddings[rows], self.logprobs[rows], self.lengths[rows], answers, scores)
+        return Pool(texts, self.embeddings[rows], self.logprobs[rows], self.lengths[rows], answers, scores, self.mean)
 
     def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:  # a read-only mapping cannot be pickled
-        return Pool, (self.texts, self.embeddings, self.logprobs, self.lengths, self.answers, dict(self.scores))
+        columns = (self.texts, self.embeddings, self.logprobs, self.lengths, self.answers, dict(self.scores), self.mean)
+        return Pool, columns
 
 
 def _read_only(column: Any) -> Any:

@@ -126,6 +126,9 @@ class Todo:
         return {path.parent.name.partition(".")[0]: read(path) for path in self.paths or ()}
 
 
+# A field that came later: it is in no key as long as it has its default, so that files made before it stay.
+LATER = {"later": True}
+
 # What of a problem the rows of a kind depend on, beside the files that they are made from: orders on nothing else.
 DEPENDS = {"responses": "asked", "vectors": "asked", "scores": "asked"}
 DEPENDS |= {"verdicts": "graded", "audits": "graded", "chance": "graded"}
@@ -225,7 +228,9 @@ class Column:
 
     @property
     def _values(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        later = {each.name: each.default for each in fields(self) if each.metadata == LATER}
+        return {name: value for name, value in values.items() if name not in later or value != later[name]}
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process is sent: the fields. It describes and builds the components itself.

@@ -18,7 +18,7 @@ from harness.plugin_system.calls import needs, picked, subset_of
 from harness.plugin_system.registry import RANK_S, is_own, named
 from harness.records import Floats, Outcome, Pool, Problem
 
-from .column import CACHES, Column, Out, Part, Todo
+from .column import CACHES, LATER, Column, Out, Part, Todo
 from .responses import responses_of, scores_of, seed_of
 from .store import table
 from .vectors import named_failure
@@ -33,6 +33,7 @@ class Orders(Column):
     A problem without a correct response has no rows: every order needs N+1 calls.
 
     n             how many of a problem's responses count; None: all
+    unit          rows are divided by their length before they are centred
     rank_timeout  seconds for one problem, all trials together; None: no limit
     """
 
@@ -47,6 +48,7 @@ class Orders(Column):
     trials: int
     seed: int
     rank_timeout: float | None = field(default=None, compare=False)
+    unit: bool = field(default=False, kw_only=True, metadata=LATER)
 
     @property
     def verb(self) -> str:  # type: ignore[override]
@@ -76,7 +78,7 @@ class Orders(Column):
         import_libraries(selector)
         for each in todo:
             given, problem = each.given, each.problem
-            pool = pool_of(given, self.n, f"pool {self.pool.key}, problem {problem.id!r}")
+            pool = pool_of(given, self.n, f"pool {self.pool.key}, problem {problem.id!r}", self.unit)
             if "logprobs" in needs(selector) and np.isnan(pool.logprobs).any():
                 raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
             status = given["verdicts"]["status"].to_pylist()[: self.n]
@@ -136,11 +138,12 @@ def _load(selector: Part) -> None:
     _threads(selector.spec)
 
 
-def pool_of(given: Mapping[str, Any], n: int | None, where: str) -> Pool:
+def pool_of(given: Mapping[str, Any], n: int | None, where: str, unit: bool = False) -> Pool:
     """A problem's first n responses (None: all) as a selector sees them: with answers, without verdicts.
 
     given  kind -> the rows of the columns that the selector reads
     where  begins the HarnessError for rows that no selector can be given
+    unit   as for `Orders`
     """
     responses = responses_of(given["responses"])
     size = len(responses) if n is None else n
@@ -150,7 +153,7 @@ def pool_of(given: Mapping[str, Any], n: int | None, where: str) -> Pool:
     return checked_pool(
         where,
         texts=responses.texts[:size],
-        embeddings=centred(vectors),
+        **centred(vectors, unit),
         logprobs=responses.logprobs[:size],
         lengths=responses.lengths[:size],
         answers=answers[:size],
@@ -166,9 +169,21 @@ def checked_pool(where: str, **columns: Any) -> Pool:
         raise HarnessError(f"{where}: {failure}") from failure
 
 
-def centred(vectors: Floats) -> Floats:
-    """Vectors (n, d) float32 minus their mean over the n responses (computed in float64)."""
-    return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors
+def centred(vectors: Floats, unit: bool = False, centre: bool = True) -> dict[str, Any]:
+    """The columns `embeddings` and `mean` of a pool: vectors (n, d) float32 minus their mean (computed in float64).
+
+    unit  rows are divided by their length first, so that no row is far from the mean by its size alone: the other way
+          round every row would have the same length, a usual one too. Zero rows stay.
+    """
+    if not vectors.size:
+        return {"embeddings": vectors}
+    if unit:
+        length = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+        vectors = (vectors / np.where(length, length, 1.0)).astype(np.float32)
+    if not centre:
+        return {"embeddings": vectors}
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    return {"embeddings": (vectors - mean).astype(np.float32), "mean": mean.astype(np.float32)}
 
 
 def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:

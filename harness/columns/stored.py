@@ -188,7 +188,8 @@ class StoredProblem:
         """The first n responses as the cell's selector saw them."""
         stages = [stage for stage in ("pool", "embedding", "score", "verdict") if cell["inputs"].get(stage)]
         given = {STAGES[stage]: self._rows(cell, stage) for stage in stages}
-        return pool_of(given, n, f"store {self.pool_.folder.parent}, problem {self.problem.id!r}")
+        where = f"store {self.pool_.folder.parent}, problem {self.problem.id!r}"
+        return pool_of(given, n, where, cell["inputs"]["ranking"].get("unit", False))
 
 
 def key_of(cell: Mapping[str, Any], stage: str) -> str | None:

@@ -55,6 +55,9 @@ class Sources:
     ids: Annotated[Path | None, Help("A table (JSONL, CSV) that says which problem a pool's line answers.")] = None
     seed: Annotated[int, Help("Fixes responses, projection and rankings.")] = 0
     dim: Annotated[int, Help("Wider vectors are projected to this number of features.")] = 512
+    unit: Annotated[bool, Help("Divide each vector by its length before centring: directions count, not sizes.")] = (
+        False
+    )
     store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
     plugin_files: Annotated[
         Sequence[Path], Help("A plugin in a single file, e.g. ./my_selector.py; repeatable.", ("--plugin",))

@@ -235,7 +235,8 @@ def _orders(plan: Plan, selector: Part) -> Orders:
     vectors = plan.vectors if "embeddings" in reads else None
     scores = plan.scores if "scores" in reads else None
     made_from = plan.responses, plan.verdicts, vectors, scores
-    return Orders(selector, *made_from, plan.n, config.trials, config.seed, config.rank_timeout)
+    settings = plan.n, config.trials, config.seed, config.rank_timeout
+    return Orders(selector, *made_from, *settings, unit=config.unit and vectors is not None)
 
 
 def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:

@@ -151,7 +151,7 @@ class Opened:
         return checked_pool(
             f"{self.request.pool or self.request.embeddings}, problem {each.problem.id!r}",
             texts=each.responses.texts,
-            embeddings=centred(rows) if self.request.centre else rows,
+            **centred(rows, self.request.unit, self.request.centre),
             logprobs=each.responses.logprobs,
             lengths=each.responses.lengths,
             answers=self._answers(each),

@@ -254,6 +254,7 @@ def _header(config: VerifyConfig, opened: Opened, vectors: Mapping[str, Any]) ->
         "pool": f"sha256:{pools.hexdigest()[:16]}",
         "embeddings": file_digest(given) if given and given.is_file() else None,
         **{name: getattr(config, name) for name in ("embedder", "model", "task", "selector", "seed", "dim", "centre")},
+        "unit": config.unit or None,  # came later: journals without it are of rows as they are
         "verifier": config.verifier or "--ask",
         FILES: files_of(config.verifier or ""),
     }

@@ -96,7 +96,8 @@ class Browser:
             content = next(cell.content for cell in self.cells if key_of(cell.content, "embedding") == key)
             return pools[_columns(content)].embeddings, str(content["labels"]["embedder"])
         tfidf, texts = build(self.registry, "embedder", "tfidf"), next(iter(pools.values())).texts
-        return centred(project(embedded(tfidf, "tfidf", stored.problem, texts), 512, 0, "tfidf")), "tfidf"
+        rows = project(embedded(tfidf, "tfidf", stored.problem, texts), 512, 0, "tfidf")
+        return centred(rows)["embeddings"], "tfidf"
 
     def _picks(self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats, again: bool) -> dict[str, Any]:
         """The selector's picks in the first trial, and the rank of the first correct response in each trial.

@@ -206,7 +206,16 @@ def test_a_selector_sees_the_first_responses_with_vectors_centred_over_them_and_
     assert answers == [text.split()[-1] for text in texts]
     assert (len(texts), lengths) == (5, [3] * 5)
     np.testing.assert_allclose(np.mean(vectors, axis=0), 0, atol=1e-6)
-    assert names == str(["answers", "embeddings", "lengths", "logprobs", "scores", "texts"])
+    assert names == str(["answers", "embeddings", "lengths", "logprobs", "mean", "scores", "texts"])
+
+
+def test_unit_divides_rows_by_their_length_before_they_are_centred():
+    rows = np.array([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]], np.float32)
+    unit = np.array([[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]])
+    pool = Pool(["x"] * 3, **centred(rows, unit=True), logprobs=[0.0] * 3, lengths=[1] * 3, answers=[None] * 3)
+    np.testing.assert_allclose(pool.embeddings, unit - unit.mean(axis=0), atol=1e-7)
+    np.testing.assert_allclose(pool.uncentred, unit, atol=1e-7)
+    np.testing.assert_allclose(pool.part([2, 0]).uncentred, unit[[2, 0]], atol=1e-7)
 
 
 def test_what_no_pool_can_hold_names_its_source():
