@@ -219,6 +219,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     """How a cell was made: labels, inputs of its columns, options, versions."""
     shown = plan.vectors.shown if plan.vectors and orders.vectors else "none"
     spec = orders.selector.spec
+    shown += " (unit)" if orders.unit else ""
     made = {"embedder": shown, "selector": spec, "trials": orders.trials, "seed": orders.seed}
     inputs = _inputs(plan, orders)
     parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]
