@@ -3,7 +3,7 @@
     python -m studies.screens DATA              all of it: the pools into studies/data, then every run, into runs/
     python -m studies.screens DATA --only hiv   one screen
 
-DATA is a folder with hiv.csv.gz, tox21.csv.gz and muv.csv.gz, which github.com/deepchem/deepchem has (studies/README.md).
+DATA is a folder with hiv.csv.gz, tox21.csv.gz and muv.csv.gz of github.com/deepchem/deepchem (studies/README.md).
 What is chosen (a selector, rows, vectors) is chosen on the half `choose`, and reported on the half `held`. HALVES fixed
 them before any run: of Tox21 and MUV half of the assays, of HIV half of the compounds.
 
