@@ -152,7 +152,7 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
 
     runs  the number of trainings that the command still has to do, this one included: the user consents to all at once
     """
-    run, chats, trainer = _planned(request, seed)
+    run, chats, trainer = _planned(request, seed, runs)
     with locked(run.folder) as lock:
         is_new = [path.name for path in run.folder.iterdir()] == ["lock"]
         try:
@@ -313,10 +313,11 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 # From a request to a run.
 
 
-def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
+def _planned(request: TrainRequest, seed: int, runs: int = 0) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
     """The run with its folder's path, the problems of its splits, its trainer; nothing is written.
 
-    HarnessError for a wrong request, and if the folder holds another run.
+    HarnessError for a wrong request, if the folder holds another run, and, before any problem is fetched, if this
+    machine has no room for so many `runs`; with 0 that is not looked at.
     """
     registry, name = load_registry(request.plugin_files), request.task
     trainer: Trainer = build(registry, "trainer", request.trainer)
@@ -359,6 +360,9 @@ def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, C
             other = f"another {field} ({before.get(field)!r}, now {value!r})"
             raise HarnessError(f"rl train: {folder} holds a run with {other}: give another --out")
     build(registry, "bonus", run.bonus)
+    if runs:
+        getattr(trainer, "fits", lambda run: ())(run)
+        _disk(replace(run, folder=folder), trainer, runs)
     chats: dict[str, Chats] = {}
     for split, of_split in tasks.items():
         with naming_data_options(SPLITS[:2], "rl train"):

@@ -64,7 +64,7 @@ class Verl:
         is on a CPU, the number of GPUs, their memory, and vLLM.
         """
         python = find_python(self.python)
-        versions, location = installed(python), locate(run.model)
+        versions = installed(python)
         rows = run.settings.mini_batch * run.settings.rollouts
         if rows % devices(run):
             raise HarnessError(
@@ -72,12 +72,15 @@ class Verl:
             )
         remarks = [f"environment: {python}, verl {versions['verl']}"]
         if run.cpu:
-            return [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
-        remarks.append(preflight.several_gpus(location, run.settings))
+            remarks.append("CPU: one worker, float32, sampled by the harness' own engine")
+            return [*remarks, *preflight.one_device("verl", run)]
+        remarks += preflight.several_gpus(run)
         if versions["vllm"] is None:
             install = f'{python} -m pip install "verl[vllm]=={versions["verl"]}"'
             raise HarnessError(f"verl: {python} has no vllm, which samples on GPUs: {install}")
         return remarks
+
+    fits = check  # it needs no problems
 
     def launch(self, run: TrainingRun) -> Launch:
         """Write the splits and `verl.yaml` to the run's folder, and return how to start the child."""
