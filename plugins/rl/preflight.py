@@ -26,7 +26,7 @@ from harness import HarnessError
 from harness.system.extras import hub_is_out_of_reach, missing
 from harness.system.json_text import parsed
 
-from ..models.location import CONFIG, WEIGHTS, Location, hub_file, locate, read_json
+from ..models.location import CONFIG, WEIGHTS, Location, device_kind, hub_file, locate, read_json
 from .training import Settings, TrainingRun
 
 GIB = 2**30
@@ -208,6 +208,32 @@ def in_memory(who: str, size: Size, each: float, what: str, free: float, total: 
         raise HarnessError(f"{who}: the model does not fit: {need}; {where} has {total / GIB:.1f} GiB")
     tight = [f"{who}: {need}; {free / GIB:.1f} GiB of {where} are free"] if needed > free else []
     return [*tight, *fetching(who, size)]
+
+
+def to_sample(engine: Any, size: Size) -> list[str]:
+    """Return remarks on sampling with an engine of this machine; HarnessError if it cannot hold the model.
+
+    Looked at are vLLM and transformers, with as many GPUs as one engine takes.
+    """
+    from ..engines.transformers.engine import Transformers
+    from ..engines.vllm.engine import Vllm, too_few_gpus
+
+    if isinstance(engine, Vllm):
+        device, parallel, share = engine._device, engine.tensor_parallel, engine.gpu_memory_utilization
+        if fault := too_few_gpus(device, parallel):
+            raise HarnessError(fault)
+    elif isinstance(engine, Transformers):
+        device, parallel, share = device_kind(engine.device), 1, 1.0
+    else:
+        return []
+    each = (4 if engine.identity()["dtype"] == "float32" else SAMPLED) / parallel
+    free, total = psutil.virtual_memory()[1::-1]
+    if device != "cpu":
+        if not (gpus := gpu_memory()):  # as many as there are, but nvidia-smi does not say how large
+            return fetching("rl eval", size)
+        free = total = share * GIB * min(gpus)
+    what = f"the weights in {parallel} GPUs" if parallel > 1 else "the weights"
+    return in_memory("rl eval", size, each, what, free, total, device == "cpu")
 
 
 # Several GPUs, between sampling and updates: verl.

@@ -66,6 +66,10 @@ REWARDED = {  # a run's reward -> the line that says so
 }
 
 
+class Failed(HarnessError):
+    """The training of one seed failed; others are not concerned."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A run in its folder and the command to start; `fault` says why this machine cannot run it, if so."""
@@ -194,7 +198,7 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
             saved = trainer.saved(run)
             end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
             again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
-            raise HarnessError(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
+            raise Failed(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
         return _row(run, trainer, time.monotonic() - began)
 
 
@@ -217,7 +221,7 @@ def locked(folder: Path) -> Iterator[int]:
             pid, _, host = holder.partition(" on ")
             dead = host == platform.node() and pid.isdigit() and not psutil.pid_exists(int(pid))
             if (holder and not dead) or time.monotonic() > deadline:
-                raise HarnessError(
+                raise Failed(
                     f"rl train: {folder} is in use by process {holder or '?'}: wait for it, end it, "
                     "or give another --out"
                 )

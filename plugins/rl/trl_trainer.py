@@ -98,6 +98,8 @@ class Trl:
         """Return the checkpoint's folder, which is already in Hugging Face's format."""
         return checkpoint.path
 
+    exported = export
+
 
 # The harness' settings in the names of TRL's GRPOConfig, with verl's defaults.
 

@@ -38,6 +38,7 @@ RUN = "HARNESS_RL_RUN"  # environment variable of all processes of a run: the ru
 STEP = "global_step_"
 MARK = "complete"  # in a checkpoint's folder once everything is written
 OPTIMISER = "actor/optim_*.pt"  # in a checkpoint's folder, a file a worker
+HF = "hf"  # in a checkpoint's folder once it was exported: a folder in Hugging Face's format
 TRAINER_MODE = "harness"  # the name of the harness' trainer in verl
 TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
 LOG_PROB_ROWS = 16  # in one forward pass without gradient, on each device
@@ -110,8 +111,8 @@ class Verl:
 
         verl's merger writes it into the checkpoint at the first call. HarnessError if that fails.
         """
-        target, actor = checkpoint.path / "hf", checkpoint.path / "actor"
-        if not target.is_dir():
+        target, actor = checkpoint.path / HF, checkpoint.path / "actor"
+        if not self.exported(run, checkpoint):
             part = target.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
             options = ["merge", "--backend", "fsdp", "--local_dir", str(actor), "--target_dir", str(part)]
@@ -122,6 +123,11 @@ class Verl:
                 raise HarnessError(f"verl: {actor} cannot be merged into a Hugging Face folder: {reason}")
             part.rename(target)
         return target
+
+    def exported(self, run: TrainingRun, checkpoint: Checkpoint) -> Path | None:
+        """Return what `export` would, if it was written already; else None."""
+        target = checkpoint.path / HF
+        return target if target.is_dir() else None
 
 
 def _write_split(run: TrainingRun, split: str) -> Path:
