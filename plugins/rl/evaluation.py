@@ -335,6 +335,7 @@ class PolicyFile(TypedDict):
     """What an evaluation's file must say of a policy: its name, and how many responses to each problem are correct."""
 
     bonus: str
+    seed: NotRequired[int | None]
     c: list[int]
     c_strict: NotRequired[list[int]]
     likelihoods: NotRequired[list[float | None]]
