@@ -188,11 +188,12 @@ def one_device(who: str, run: TrainingRun) -> list[str]:
     if not run.cpu and not torch.cuda.device_count():
         here = len(gpu_memory())
         fault = f": {here} are here, which torch {torch.__version__} cannot use" if here else ""
-        raise HarnessError(f"{who}: no GPU found{fault}; train on the CPU with --cpu")
+        raise HarnessError(f"{who}: no GPU found{fault}, one is needed: give --cpu for a small model")
     free, total = psutil.virtual_memory()[1::-1] if run.cpu else torch.cuda.mem_get_info()
-    what = "the weights, their gradients, the optimiser and the reference"
-    held = HELD * (1 if who == "trl" else 2)
-    return in_memory(who, size_of(locate(run.model)), TRAINED + held, what, free, total, run.cpu)
+    what, each = "the weights, their gradients, the optimiser and the reference", TRAINED + HELD
+    if who == "verl":
+        what, each = f"{what}, and the sampler's copy,", each + HELD
+    return in_memory(who, size_of(locate(run.model)), each, what, free, total, run.cpu)
 
 
 def in_memory(who: str, size: Size, each: float, what: str, free: float, total: float, cpu: bool) -> list[str]:
@@ -244,7 +245,8 @@ def several_gpus(run: TrainingRun) -> list[str]:
     settings, gpus = run.settings, gpu_memory()
     devices, parallel = settings.devices, settings.tensor_parallel
     if not gpus:
-        raise HarnessError("verl: no GPU here (nvidia-smi shows none): give --cpu for a small model")
+        needed = f"devices={devices} are needed"
+        raise HarnessError(f"verl: no GPU here (nvidia-smi shows none), {needed}: give --cpu for a small model")
     if len(gpus) < devices:
         raise HarnessError(f"verl: {devices} GPUs are asked for, {len(gpus)} are here: set devices={len(gpus)}")
     if devices % parallel:

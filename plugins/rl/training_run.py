@@ -199,7 +199,20 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
             end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
             again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
             raise Failed(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
+        if remark := no_signal(read_metrics(run.metrics)):
+            progress.say(f"seed {seed}: {remark}")
         return _row(run, trainer, time.monotonic() - began)
+
+
+def no_signal(steps: Sequence[Mapping[str, float]]) -> str:
+    """Return a remark if no group of any logged step had a correct rollout, so that GRPO learned nothing; else ""."""
+    wrong = [step["all_wrong"] for step in steps if "all_wrong" in step]
+    if not wrong or min(wrong) < 1:
+        return ""
+    return (
+        f"no rollout of its {len(wrong)} steps was correct, so nothing was learned: a stronger --model, an easier "
+        "task, --reward lenient or a larger max_response gives rewards (log.txt and `harness rl eval` show more)"
+    )
 
 
 @contextmanager

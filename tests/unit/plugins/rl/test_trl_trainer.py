@@ -51,7 +51,7 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monke
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert Trl().check(run) == []
     for changes, message in (
-        ({"cpu": False}, "trl: no GPU found; train on the CPU with --cpu"),
+        ({"cpu": False}, "trl: no GPU found, one is needed: give --cpu for a small model"),
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
         ({"overrides": ("max_steps=3",)}, "trl: no option 'max_steps'"),
