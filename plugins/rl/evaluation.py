@@ -58,7 +58,7 @@ from harness_plugins.engines.vllm.engine import VLLM, environment, gpus_in_sight
 from ..models.location import locate
 from .checkpoints import best_step
 from .commands import EvalRequest
-from .preflight import SAMPLED, fetching, size_of, to_sample
+from .preflight import SAMPLED, fetching, shown_size, size_of, to_sample
 from .training import Trainer, TrainingRun, read_run
 from .training_run import naming_data_options
 
@@ -150,7 +150,7 @@ def rehearse(request: EvalRequest, progress: Progress) -> list[dict[str, Any]]:
         progress.say(needed.told(sample.store.root) or "disk: nothing is to be stored")
     if waiting := sum(row["model"] == "to be exported" for row in rows):
         size = size_of(locate(first.model))
-        each = f"{SAMPLED * size.parameters / 1e9:.1f} GB each{size.known}" if size.parameters else "sizes not known"
+        each = f"{shown_size(SAMPLED * size.parameters)} each{size.known}" if size.parameters else "sizes not known"
         progress.say(f"disk: {waiting} checkpoints are to be exported beside themselves, {each}")
     return rows
 

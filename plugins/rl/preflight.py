@@ -101,6 +101,8 @@ def size_of(location: Location) -> Size:
 
 def _cached(model: str) -> Path | None:
     """Return the folder of a hub model in the local cache; None if it is not there."""
+    if missing(["huggingface_hub"]):
+        return None
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(model, CONFIG)
@@ -143,12 +145,12 @@ def disk(run: TrainingRun, saves: tuple[int, int], steps: int | None, runs: int)
     whole = checkpoints * policy + min(checkpoints, settings.keep + 1) * optimiser  # one more while it is written
     saved = sum(file.stat().st_size for file in run.checkpoints.rglob("*") if file.is_file())
     needed, free = max(0, whole * runs - saved), _free(run.folder)
-    shown = f"a checkpoint is {_size(policy)}, and {_size(optimiser)} of the optimiser in the latest {settings.keep}"
+    latest = f"{shown_size(optimiser)} of the optimiser in the latest {settings.keep}"
     if steps is None:
         total = f"one every {settings.save_every} steps, how many is not known before the first step"
     else:
-        total = f"{checkpoints:,} in {steps:,} steps{f', {runs} runs' * (runs > 1)}: {_size(needed)} to write"
-    line = f"{shown}{size.known}; {total}; {_size(free)} free"
+        total = f"{checkpoints:,} in {steps:,} steps{f', {runs} runs' * (runs > 1)}: {shown_size(needed)} to write"
+    line = f"a checkpoint is {shown_size(policy)}, and {latest}{size.known}; {total}; {shown_size(free)} free"
     if needed > free:
         shorter = "--set save_every=N or steps=N makes fewer, another --store is another disk"
         if size.is_sure:
@@ -164,7 +166,9 @@ def fetching(who: str, size: Size) -> list[str]:
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
-    line = f"{_size(size.to_fetch)} of weights are to be fetched into {cache}, with {_size(_free(cache))} free"
+    line = (
+        f"{shown_size(size.to_fetch)} of weights are to be fetched into {cache}, with {shown_size(_free(cache))} free"
+    )
     if size.to_fetch > _free(cache):
         raise HarnessError(f"{who}: {line}: name another disk by HF_HUB_CACHE, or give a local folder")
     return [f"{who}: {line}"]
@@ -174,7 +178,8 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(next(each for each in (folder, *folder.absolute().parents) if each.exists())).free
 
 
-def _size(count: float) -> str:
+def shown_size(count: float) -> str:
+    """Return a number of bytes in the unit that suits it: `1.5 GB`."""
     return next(f"{count / size:,.1f} {unit}" for unit, size in UNITS.items() if count >= size or unit == "MB")
 
 

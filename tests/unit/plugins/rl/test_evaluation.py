@@ -135,7 +135,7 @@ def test_a_dry_run_counts_what_is_there_and_what_is_to_make_and_writes_nothing(e
         *(("tiny24-weak", 0, 64), ("to be exported", 0, 64), ("to be exported", 0, 64))
     ]
     assert "time: 192 responses of up to 12,288 tokens in all, whose time is not known here" in lines
-    assert lines[-1] == "disk: 2 checkpoints are to be exported beside themselves, 0.0 GB each"
+    assert lines[-1] == "disk: 2 checkpoints are to be exported beside themselves, 1.9 MB each"
     assert any("of vectors" in line and "free)" in line for line in lines)
     assert sorted(request.store.rglob("*")) == before
     assert not list(tmp_path.iterdir())
