@@ -76,9 +76,8 @@ def size_of(location: Location) -> Size:
     if folder:
         index = read_json(folder / INDEX, "model").get("weight_map") if (folder / INDEX).is_file() else None
         shards = set(index.values()) if isinstance(index, dict) else set()
-        is_here = all((folder / shard).is_file() for shard in shards) and any(
-            True for pattern in WEIGHTS for _ in folder.glob(pattern)
-        )
+        weights = any(True for pattern in WEIGHTS for _ in folder.glob(pattern))
+        is_here = bool(location.folder) or (weights and all((folder / shard).is_file() for shard in shards))
     elif not missing(["huggingface_hub"]) and not hub_is_out_of_reach():
         try:
             folder = hub_file(location.name, CONFIG, "main", False).parent
@@ -186,8 +185,11 @@ def shown_size(count: float) -> str:
 # One device: TRL, verl on a CPU, an engine that samples.
 
 
-def one_device(who: str, run: TrainingRun) -> list[str]:
-    """Return remarks, e.g. if too little memory is free; HarnessError if there is no GPU, or too little in total."""
+def one_device(who: str, run: TrainingRun, copies: Mapping[str, bool]) -> list[str]:
+    """Return remarks, e.g. if too little memory is free; HarnessError if there is no GPU, or too little in total.
+
+    copies   float32 copies of the model that are held beside the one that is trained, e.g. "the reference" -> True
+    """
     import torch
 
     if not run.cpu and not torch.cuda.device_count():
@@ -195,10 +197,10 @@ def one_device(who: str, run: TrainingRun) -> list[str]:
         fault = f": {here} are here, which torch {torch.__version__} cannot use" if here else ""
         raise HarnessError(f"{who}: no GPU found{fault}, one is needed: give --cpu for a small model")
     free, total = psutil.virtual_memory()[1::-1] if run.cpu else torch.cuda.mem_get_info()
-    what, each = "the weights, their gradients, the optimiser and the reference", TRAINED + HELD
-    if who == "verl":
-        what, each = f"{what}, and the sampler's copy,", each + HELD
-    return in_memory(who, size_of(locate(run.model)), each, what, free, total, run.cpu)
+    held = [name for name, is_held in copies.items() if is_held]
+    *first, last = "the weights", "their gradients", "the optimiser", *held
+    what = f"{', '.join(first)} and {last}"
+    return in_memory(who, size_of(locate(run.model)), TRAINED + HELD * len(held), what, free, total, run.cpu)
 
 
 def in_memory(who: str, size: Size, each: float, what: str, free: float, total: float, cpu: bool) -> list[str]:

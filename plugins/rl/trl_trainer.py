@@ -79,7 +79,8 @@ class Trl:
             needed = f"trl: trl {VERSION} is needed (parts of it are overridden), found {installed}"
             raise HarnessError(f"{needed}: pip install 'trl=={VERSION}'")
         grpo_arguments(run)
-        return preflight.one_device("trl", run)
+        reads = "hidden" in run.part("bonus").needs and self.hidden == "ref"
+        return preflight.one_device("trl", run, {"the bonus' reference": reads, "the KL term's": run.settings.kl > 0})
 
     def launch(self, run: TrainingRun) -> Launch:
         """Return how to start the child, which resumes from the last complete checkpoint; write nothing."""

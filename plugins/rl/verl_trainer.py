@@ -74,7 +74,8 @@ class Verl:
         remarks = [f"environment: {python}, verl {versions['verl']}"]
         if run.cpu:
             remarks.append("CPU: one worker, float32, sampled by the harness' own engine")
-            return [*remarks, *preflight.one_device("verl", run)]
+            copies = {"the reference": self.hidden == "ref" or run.settings.kl > 0, "the sampler's copy": True}
+            return [*remarks, *preflight.one_device("verl", run, copies)]
         remarks += preflight.several_gpus(run)
         if versions["vllm"] is None:
             install = f'{python} -m pip install "verl[vllm]=={versions["verl"]}"'
