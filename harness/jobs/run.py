@@ -172,7 +172,7 @@ def score(plan: Plan, orders: Orders) -> Row:
 
     def made() -> Iterator[dict[str, Any]]:
         for question in plan.questions:
-            entry = _entry(question, {column.kind: plan.store.rows(column, question) for column in used})
+            entry = _entry(question, orders, {column.kind: plan.store.rows(column, question) for column in used})
             yield entry
             entries.append(cells.without_orders(entry))
 
@@ -181,13 +181,13 @@ def score(plan: Plan, orders: Orders) -> Row:
         return row_of_cell({**about_cell, "problems": entries}, key)
 
 
-def _entry(question: Question, rows: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(question: Question, ranked: Orders, rows: Mapping[str, Any]) -> dict[str, Any]:
     """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget.
 
     rows  kind -> the rows of its columns
     """
     orders, verdicts, columns = rows["orders"], rows["verdicts"], rows["choices"].to_pydict()
-    made = about(orders)
+    made, m = about(orders), ranked.correct
     n, trials, status = made["n"], made["trials"], verdicts["status"].to_pylist()[: made["n"]]
     disputed = _disputed(verdicts, rows["audits"], n)[1] if "audits" in rows else None
     entry: dict[str, Any] = {"id": storable(question.problem.id), "disputed": disputed, "n": n}
@@ -204,10 +204,13 @@ def _entry(question: Question, rows: Mapping[str, Any]) -> dict[str, Any]:
     if made["kind"] == "subset":
         entry["hits"] = {k: [False] * trials for k in ks}
         for pick in picks:
-            entry["hits"][str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
+            entry["hits"][str(pick["k"])][pick["trial"]] = [status[at] for at in pick["picks"]].count("correct") >= m
     else:
         ordered = [pick["picks"] for pick in picks]
-        entry |= {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}
+        found = [[rank for rank, at in enumerate(order, 1) if status[at] == "correct"] for order in ordered]
+        found = found or [[] for _ in range(trials)]
+        entry |= {"ranks": [hits[m - 1] if len(hits) >= m else n + 1 for hits in found], "orders": ordered}
+        entry |= {"found": found} if ranked.enrichment else {}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
         entry["answering"] = [len(verdicts), round(cpu_s, 3)]
     if "chance" in rows:
