@@ -119,9 +119,8 @@ def priced(config: RunConfig, progress: Progress, shown: set[Any]) -> tuple[list
             plan = make_plan(config, progress)
     except Lacking as failure:
         return price.unplanned(make_context(config, progress), failure, shown)
-    costs = price.preflight(plan)
+    costs = price.preflight(plan, counted=set(shown))
     progress.say(costs.line)
-    costs = costs._replace(space=price.space(plan, counted=set(shown)))
     if plan.responses in shown:
         costs = costs._replace(outlook=price.Outlook())
     rows = preview([*plan.common, *plan.orders.values()], plan.questions, plan.store, shown)
