@@ -108,7 +108,8 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
         failed = f" ({len(gathered.failed)} that failed)" if gathered.failed else ""
         raise request.refused(f"no cells in {where}{failed}; `harness run` keeps its cells in runs/cells")
     kept = [Chosen(key, cell) for key, cell in gathered.measured.items()]
-    kept = [each for each in kept if request.selector or not each.cell.get("control")] or kept  # named, or alone
+    named = request.selector
+    kept = [each for each in kept if not each.cell.get("control") or each.cell["labels"]["selector"] == named] or kept
     kept = matching(request, kept, request.labels)
     if default and not request.selector:
         kept = _by_default(request, kept, "selector", default)

@@ -28,7 +28,7 @@ ORDER = (
     *("repexp", "uniform", "dedup", "facility-location", "mmr", "kmeans-pp", "answer-round-robin"),
     *("dpp-map", "kcenter", "outcome-ucb", "kmedoids", "ngram-coverage", "in-order", "kmeans"),
     *("k-dpp", "logprob", "unlikely", "length", "rnd", "majority", "gp-ucb"),
-    *("gp-thompson", "score", "score-mmr", "score-dpp", "outcome-ucb-seen", "answer-coverage"),
+    *("gp-thompson", "score", "score-mmr", "score-dpp", "outcome-ucb-seen", "answer-coverage", "norm"),
 )
 
 # The places of samplers and embedders; of other series (models, tasks) each figure numbers its own.

@@ -33,7 +33,7 @@ ENTRY = (
     *("time", "solved", "tokens"),  # of `--until-correct`
 )
 # Of a row: keys, what depends on the machine, and what is of the cell's entries.
-NOT_OF_A_ROW = (*LABELS, "cell", "cells", "pools", "conditions", "answering", "version", "controls")
+NOT_OF_A_ROW = (*LABELS, "cell", "cells", "pools", "conditions", "answering", "version", "control", "controls")
 # Which kind of machine: floats differ in their last bits between kernels, and picks that are nearly equal with them.
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "kmedoids")
 
@@ -410,7 +410,8 @@ def rerun(folder: Path) -> Iterator[Record]:
     """A cell made again in another store by what it records."""
     wanted = ("--task", "colours", "--n", 12, "--grid", "selector=spread+head+gp-ucb", "--trials", 3, "--seed", 2)
     yield from run(folder, *TOYS, *wanted)
-    for number, path in enumerate(sorted((folder / "runs" / "cells").glob("*.json"))):
+    paths = sorted((folder / "runs" / "cells").glob("*.json"))
+    for number, path in enumerate(path for path in paths if not json.loads(path.read_text()).get("control")):
         options = ("--store", f"again{number}", "--plugin", TOY, "--yes", "--json")
         printed = json.loads(harness(folder, "rerun", path, *options))
         yield from (("again " + who, at, fields) for who, at, fields in rows(printed))

@@ -205,7 +205,7 @@ def test_what_cannot_be_read_is_one_line(door, tmp_path, monkeypatch):
     assert refusal_of(read_results) == "read_results: no cells in results, runs/cells"
     assert "no cell whose key begins so in results, runs/cells" in refusal_of(read_results, "feed")
     results = door("spread", store="runs")
-    (path,) = (tmp_path / "runs" / "cells").glob("*.json")
+    path = tmp_path / "runs" / "cells" / f"{results[0].cell}.json"
     shutil.copy(path, "other.json")
     assert refusal_of(read_results, "other.json").startswith(
         "read_results: cell other.json: is named otherwise than its"
