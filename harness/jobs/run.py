@@ -119,9 +119,8 @@ def priced(config: RunConfig, progress: Progress, shown: set[Any]) -> tuple[list
             plan = make_plan(config, progress)
     except Lacking as failure:
         return price.unplanned(make_context(config, progress), failure, shown)
-    costs = price.preflight(plan)
+    costs = price.preflight(plan, counted=set(shown))
     progress.say(costs.line)
-    costs = costs._replace(space=price.space(plan, counted=set(shown)))
     if plan.responses in shown:
         costs = costs._replace(outlook=price.Outlook())
     rows = preview([*plan.common, *plan.orders.values()], plan.questions, plan.store, shown)
@@ -222,6 +221,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     """How a cell was made: labels, inputs of its columns, options, versions."""
     shown = plan.vectors.shown if plan.vectors and orders.vectors else "none"
     spec = orders.selector.spec
+    shown += " (unit)" if orders.unit else ""
     made = {"embedder": shown, "selector": spec, "trials": orders.trials, "seed": orders.seed}
     inputs = _inputs(plan, orders)
     parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]
