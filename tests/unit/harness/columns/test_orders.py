@@ -254,7 +254,7 @@ def test_the_mean_is_taken_in_double_precision():
     vectors = np.full((3, 1), 2**24, np.float32) + np.array([[0], [2], [4]], np.float32)
     assert centred(vectors)["embeddings"].tolist() == [[-2], [0], [2]]
     assert centred(vectors)["embeddings"].dtype == np.float32
-    assert centred(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert centred(np.zeros((0, 3), np.float32))["embeddings"].shape == (0, 3)
 
 
 # Selectors that learn.
