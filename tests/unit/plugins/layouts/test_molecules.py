@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 
 import pytest
+from support.json_lines import read_json_lines
 from support.pool_files import LAYOUTS, notes_on, responses_in
 from support.refusals import refusal_of, wrongly_refused
 
@@ -139,6 +140,18 @@ def test_each_fault_of_a_file_is_refused_with_its_line(written):
         ("", "a table without a column `smiles`: it has none"),
     ]
     assert not wrongly_refused(wrong, lambda content: list(read_pool(written(content, "p.csv"), layouts=LAYOUTS)))
+
+
+def test_names_are_kept_in_the_store_and_come_out_again(harness, written, tmp_path):
+    fixed = ("--store", tmp_path / "runs")
+    key = harness("pool", "import", written(SCREEN, "screen.csv"), "--outcome", "p53", *fixed, "--json").rows["pool"]
+    out = tmp_path / "out.jsonl"
+    assert harness("pool", "export", key, "--out", out, *fixed).code == 0
+    [line] = read_json_lines(out)
+    texts, verdicts, names = ASSAYS["p53"]
+    assert (line["responses"], line["correct"], line["names"]) == (texts, verdicts, names)
+    assert next(read_pool(out)).names == names
+    assert "  1 T3 wrong (given)" in harness("pool", "show", key, *fixed).out.splitlines()
 
 
 def test_options_of_molecules_are_refused_for_other_pools_and_change_the_key_where_given(written):
