@@ -18,7 +18,7 @@ from harness.columns.orders import Choices, Orders
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
-from harness.columns.vectors import OwnVectors, Scores, Vectors
+from harness.columns.vectors import OwnVectors, Scores, Vectors, projection_of
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts
 from harness.contracts import Charges, Engine, Executor, Measured, Ranker, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
@@ -358,7 +358,7 @@ def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     if config.ids and not config.task:
         raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
     ids = IdTable(config.ids) if config.ids else None
-    layouts = Layouts(context.registry, context.progress.say)
+    layouts = Layouts(context.registry, context.progress.say, config.of_layouts)
     if not config.task:
         return config.split or "", [], Joined(path, None, layouts)
     split = config.split or context.task.default_split("")[0]
@@ -411,7 +411,9 @@ def _vectors(context: Context, spec: str, responses: Column, engine: Part | None
             f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "
             "choose another --embedder, e.g. sentence or tfidf"
         )
-    return Vectors(embedder, responses, engine if state else None, config.dim, config.seed)
+    return Vectors(
+        embedder, responses, engine if state else None, *projection_of(embedder.built, config.dim, config.seed)
+    )
 
 
 def charge(context: Context, pool: Sampled) -> None:

@@ -4,6 +4,7 @@ Vectors are one (n, d) array per problem id, each checked before it is used:
 
     .npz, .safetensors   arrays by problem id, read one at a time
     .npy                 one array, of no id
+    .npz of scipy        one sparse matrix, of no id (`scipy.sparse.save_npz`)
     .csv, .parquet       one row a response, its numbers in columns, or in one column of lists. A column `problem_id`
                          says which problem a row belongs to, `id` names the response. A .csv may lack a header. The
                          whole table is in memory.
@@ -36,6 +37,7 @@ from .record import text_in
 LARGEST = 1e15
 GB = 1e9
 PROBLEM, NAME = "problem_id", "id"
+SPARSE = dict.fromkeys(("csr", "csc", "bsr"), ("data", "indices", "indptr")) | {"coo": ("data", "row", "col")}
 BLOCK = 2**24  # bytes of a .csv that are parsed at once: no row may be longer
 
 Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the array
@@ -44,8 +46,8 @@ Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the ar
 class GivenVectors:
     """Your own vectors: one (n, d) array per problem id, from a file as the module's docstring lists them.
 
-    An array of no id, in a `.npy` or a table without problem_id, has the file's name without its suffix; it is that of
-    a pool's only problem.
+    An array of no id, in a `.npy`, a table without problem_id or an `.npz` of scipy, has the file's name without its
+    suffix; it is that of a pool's only problem.
 
     names   those of the arrays, in the file's order
     lines   problem id -> its id in the pool file, by which an array may be named too
@@ -137,7 +139,27 @@ class GivenVectors:
                 return _array_in(file)
 
         names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-        return {name: partial(read, name, entry) for name, entry in names.items()}
+        arrays = {name: partial(read, name, entry) for name, entry in names.items()}
+        if not {"format", "shape", "data"} <= arrays.keys():
+            return arrays
+        self._unnamed = True
+        return {self.path.stem: partial(self._sparse, arrays)}
+
+    def _sparse(self, arrays: Arrays) -> Any:
+        """The matrix of the parts that `scipy.sparse.save_npz` writes; ValueError unless its indices lie within it."""
+        import scipy.sparse
+
+        kind, (rows, width) = str(arrays["format"]().astype(str)), (int(size) for size in arrays["shape"]())
+        self._check_size(4 * (rows + width), f"{self.where}: a matrix of {rows:,} x {width:,}")
+        parts = [arrays[name]() for name in SPARSE.get(kind, ())]
+        if not parts:
+            raise ValueError(f"a sparse matrix of the format {kind!r:.40}; those known are {', '.join(SPARSE)}")
+        made: Any = getattr(scipy.sparse, f"{kind}_matrix")
+        if kind == "coo":
+            return made((parts[0], tuple(parts[1:])), shape=(rows, width)).tocsr()
+        matrix = made(tuple(parts), shape=(rows, width))
+        matrix.check_format(full_check=True)  # a foreign index would be read outside the array
+        return matrix.tocsr()
 
     def _safetensors(self) -> Arrays:
         from safetensors import safe_open
