@@ -79,6 +79,13 @@ def test_outcomes_are_chosen_by_name_and_numbers_by_a_threshold(written):
     assert not wrongly_refused(wrong, lambda options: assays_of(path, **options))
 
 
+def test_what_looked_like_an_assay_until_an_odd_value_is_named_with_that_value(written):
+    path = written("smiles,active,dose\nCC,1,2\nCCC,?,1\n", "a.csv")
+    assert [record.correct for record in records_of(path)] == [None]
+    hint = "--outcome NAME takes one, of numbers with --threshold X"
+    assert notes_on(path)[1] == f"pool: not taken: dose, active (line 3: '?'); {hint}"
+
+
 def test_a_column_of_problems_divides_the_molecules_unless_it_says_0_and_1(written):
     text = "target,active,smiles\nEGFR,1,CC\nKDR,0,CCC\nEGFR,0,CCO\n"
     assert {name: texts for name, (texts, *_) in assays_of(written(text, "a.csv")).items()} == {
