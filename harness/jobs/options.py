@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.command_options import Help, fields_of, option_names
 from harness.plugin_system.component import ENGINE, filled, names_in
+from harness.scoring import MOST_CORRECT
 from harness.system.files import MAX_VECTORS_GB
 from harness.system.json_text import storable
 
@@ -89,6 +90,10 @@ class RunConfig(Sources):
     )
     max_tokens: Annotated[int | None, Help("Longest response, in tokens.")] = None
     trials: Annotated[int, Help("Rankings per problem and selector, averaged.")] = 5
+    correct: Annotated[int, Help("Count the samples to this correct response: 1 the first, 10 the tenth.")] = 1
+    enrichment: Annotated[
+        bool, Help("Also count the hits among the first k, and the enrichment factor at 1 and 5 % of a pool.")
+    ] = False
     paper: Annotated[bool, Help("The paper's pool settings (large).")] = False
     regrade: Annotated[bool, Help("Grade a pool again that already carries verdicts.")] = False
     audit: Annotated[bool, Help("Also ask the task's second, stricter grader.")] = False
@@ -109,19 +114,21 @@ class RunConfig(Sources):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = ("n", "limit", "max_tokens", "max_tokens_total", "trials", "dim")
+        names = ("n", "limit", "max_tokens", "max_tokens_total", "trials", "correct", "dim")
         low = next((name for name in names if (value := getattr(self, name)) is not None and value < 1), "")
         timeout, cost = self.rank_timeout, self.max_cost
         refuse(
             {
                 f"--{low.replace('_', '-')} must be at least 1, got {getattr(self, low, '')}": low,
+                f"--correct must be at most {MOST_CORRECT}, got {self.correct}": self.correct > MOST_CORRECT,
                 f"--rank-timeout must be a number of seconds > 0, got {timeout or 0:g}": not _is_amount(timeout),
                 f"--max-cost must be an amount > 0, got {cost or 0:g}": not _is_amount(cost),
                 f"--seed must not be negative, got {self.seed}": self.seed < 0,
             }
         )
-        pooled = ("selectors", "grid", "pool", "embedder", "scorer", "audit")
-        clash = next((name.removesuffix("s") for name in pooled if self.until_correct and getattr(self, name)), "")
+        pooled = {name: getattr(self, name) for name in ("grid", "pool", "embedder", "scorer", "audit", "enrichment")}
+        pooled = {"selector": self.selectors, **pooled, "correct": self.correct > 1}
+        clash = next((name for name, given in pooled.items() if self.until_correct and given), "")
         asks = self.selectors or self.grid or self.until_correct
         sources = self.task or self.pool or re.search(r"(^|,)\s*task=", self.grid or "")
         several = next((names for names in map(names_in, self.selectors) if len(names) > 1), [])
