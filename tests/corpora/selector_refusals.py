@@ -33,6 +33,8 @@ ROWS = [
     ("gp-ucb", "c", 0.0, "c must be > 0, got 0.0"),
     ("gp-ucb", "noise", nan, "noise must be > 0, got nan"),
     ("gp-ucb", "length", inf, "length must be > 0 and finite, got inf"),
+    ("gp-ucb", "kernel", "cosine", "kernel must be 'rbf' or 'tanimoto', got 'cosine'"),
+    ("gp-thompson", "c", 0.0, "c must be > 0, got 0.0"),
     ("gp-thompson", "noise", 0.0, "noise must be > 0, got 0.0"),
     ("gp-thompson", "length", -1.0, "length must be > 0, got -1.0"),
     ("gp-thompson", "most", 0, "most must be >= 1, got 0"),
