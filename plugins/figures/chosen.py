@@ -109,7 +109,9 @@ def measured(request: Request, default: str | None = None) -> list[Chosen]:
         where = ", ".join(map(str, request.folders))
         failed = f" ({len(gathered.failed)} that failed)" if gathered.failed else ""
         raise request.refused(f"no cells in {where}{failed}; `harness run` keeps its cells in runs/cells")
-    kept = matching(request, [Chosen(key, cell) for key, cell in gathered.measured.items()], request.labels)
+    kept = [Chosen(key, cell) for key, cell in gathered.measured.items()]
+    kept = [each for each in kept if request.selector or not each.cell.get("control")] or kept  # named, or alone
+    kept = matching(request, kept, request.labels)
     if default and not request.selector:
         kept = _by_default(request, kept, "selector", default)
     return sorted(kept, key=lambda cell: ([str(value) for value in cell.about.values()], cell.key))

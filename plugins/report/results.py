@@ -33,12 +33,14 @@ class Cell:
 
     name     its selector, with its embedder if the report shows several embedders
     besides  what the store has besides: the cells that cannot be in one table with it, a line for each such table
+    controls the cells of the controls in its table, where they were not named
     """
 
     key: str
     content: dict[str, Any]
     name: str = ""
     besides: tuple[str, ...] = ()
+    controls: tuple[Cell, ...] = ()
 
     @cached_property
     def row(self) -> Row:
@@ -131,7 +133,9 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str 
         replace(cell, name=f"{selector} · {embedder}" if several and embedder != "none" else selector, besides=besides)
         for (selector, embedder), cell in first.items()
     ]
-    return sorted(named, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
+    controls = [] if keys else [cell for cell in named if cell.content.get("control")]
+    shown = [replace(cell, controls=tuple(controls)) for cell in named if cell not in controls] or controls
+    return sorted(shown, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
 
 
 def _besides(shown: Cell, candidates: Sequence[Cell]) -> tuple[str, ...]:
@@ -156,7 +160,7 @@ def _besides(shown: Cell, candidates: Sequence[Cell]) -> tuple[str, ...]:
 
 
 def table(shown: Sequence[Cell]) -> dict[str, Any]:
-    """Return {"budgets", "rows"}: the budgets shown, and the rows of the leaderboard, first the references'.
+    """Return {"budgets", "rows"}: the budgets shown, and the rows of the leaderboard, first references and controls.
 
     A missing value is None. q controls the false discovery rate over the selectors on the page.
     """
@@ -167,10 +171,12 @@ def table(shown: Sequence[Cell]) -> dict[str, Any]:
         | {"samples_to_correct": each.samples_to_correct, "improvement": each.improvement}
         for each in references(first)
     ]
-    for cell, each in zip(shown, with_q([cell.row for cell in shown]), strict=True):
+    controls = shown[0].controls
+    measured = [*(cell.row for cell in controls), *with_q([cell.row for cell in shown])]
+    for cell, each in zip([*controls, *shown], measured, strict=True):
         same = ("samples_to_correct", "improvement", "p", "k95", "calls_saved")
         rows.append(
-            {"name": cell.name, "reference": False, "cell": cell.key, "interval": each.improvement_ci}
+            {"name": cell.name, "reference": cell in controls, "cell": cell.key, "interval": each.improvement_ci}
             | {name: getattr(each, name) for name in same}
             | {"no_interval": each.no_interval.get("improvement_ci"), "q": each.q_random}
             | {"shares": None if each.win is None else [each.win, each.tie, each.loss]}

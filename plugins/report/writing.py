@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.results.inert_text import without_folders
-from harness.results.rows import answer_remarks, ordinal, verdict_remarks
+from harness.results.rows import answer_remarks, beside_controls, not_told, ordinal, verdict_remarks
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest
@@ -70,7 +70,7 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     prompts = {name: stored.problem.prompt for name, stored in browser.stored.items()}
     shown, rows = looks([cell.name for cell in cells]), [cell.row for cell in cells]
     summary = {
-        "about": without_folders(_about(cells[0])) | {"one_answer": list(answer_remarks(rows))},
+        "about": without_folders(_about(cells)) | {"one_answer": list(answer_remarks(rows))},
         **table(cells),
         "curves": curves(cells),
         "selectors": [{"name": cell.name, "kind": cell.kind, "look": vars(shown[cell.name])} for cell in cells],
@@ -88,8 +88,10 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     return {**summary, "problems": inside, "browsing": browsing}
 
 
-def _about(cell: Cell) -> dict[str, Any]:
+def _about(shown: Sequence[Cell]) -> dict[str, Any]:
+    cell = shown[0]
     labels, row = cell.content["labels"], cell.row
+    alike = [line[:-1] for line in not_told(beside_controls([each.row for each in (*shown, *cell.controls)]))]
     no_use = [] if row.solvable else ["no response is correct: no selector can differ here"]
     besides = [f"the same store has also {'; '.join(cell.besides)}"] if cell.besides else []
     return {
@@ -97,7 +99,7 @@ def _about(cell: Cell) -> dict[str, Any]:
         **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust", "correct")},
         **{"least": int([*row.pass_at_k_random][-1]), "nth": "first" if row.correct == 1 else ordinal(row.correct)},
         **{name: labels[name] for name in ("trials", "seed")},
-        "remarks": [*verdict_remarks(row), *no_use, *besides],
+        "remarks": [*verdict_remarks(row), *no_use, *alike, *besides],
         "pool": cell.pool,
         "versions": cell.content.get("versions", {}),
     }
