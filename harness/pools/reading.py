@@ -163,6 +163,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], bool], type]] = {  # name -> what 
     "logprobs": ("numbers", lambda entry: type(entry) in (int, float) and math.isfinite(entry), float),
     "correct": ("true and false", lambda entry: type(entry) is bool or entry in (0, 1), bool),
     "finish": ('"stop" and "length"', lambda entry: entry in ("stop", "length"), str),
+    "names": ("texts", lambda entry: isinstance(entry, str), str),
 }
 
 
