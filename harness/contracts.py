@@ -262,6 +262,8 @@ class Embedder(Protocol):
 
     With `state` set ("mean", "last", "penultimate") the harness uses the engine's pooled hidden states and never calls
     `embed`; with `state` None, `embed(problem, texts)` returns (n, d), dense or scipy-sparse.
+
+    width   optional: the width of vectors whose features mean something each: `--dim` does not project them
     """
 
     state: str | None

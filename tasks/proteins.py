@@ -63,6 +63,7 @@ class Proteins(Measured):
     n = 64
     max_tokens = LONGEST
     splits = ("test", *LENGTHS, ANY)
+    sizes: ClassVar[Mapping[str, int]] = {"quick": 4, "small": 13, "paper": 214}
     pools_as = "proteins"
     defaults: ClassVar[Mapping[str, str]] = {
         "engine": "esm3:annealing=false",

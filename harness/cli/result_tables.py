@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.rows import Column, Row, answer_remarks, columns, embedders, lines, remarks, verdict_remarks
+from harness.results.rows import Column, Row, answer_remarks, columns, embedders, lines, remarks, sizes, verdict_remarks
 from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def results(rows: Sequence[Row], store: Path) -> None:
         return
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n), []).append(row)
+        pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n, row.correct), []).append(row)
     legend = dict.fromkeys(column.legend for pool in pools.values() for column in of_one_pool(pool) if column.legend)
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
     trusts = dict.fromkeys(row.trust for row in rows if row.trust != "nominal")
@@ -60,11 +60,11 @@ def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     table, shown = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])
     row, names = rows[0], embedders(rows)
     about = dict.fromkeys([row.task, row.split, row.model, row.sampler, *(names if len(names) == 1 else ())])
-    sizes = f"n = {row.n}, {row.problems} problems ({row.solvable} solvable), {row.trials} trials"
+    about_pools = f"{sizes(row)}, {row.trials} trials"
     seeds = sorted({len(each.seeds or (0,)) for each in rows})
     if seeds[-1] > 1:
-        sizes += f", {'-'.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
-    put(" · ".join([*about, sizes]))
+        about_pools += f", {'-'.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
+    put(" · ".join([*about, about_pools]))
     put(table)
     for remark in (*verdict_remarks(rows[0]), *answer_remarks(rows)):
         put(f"{remark}.")

@@ -28,12 +28,14 @@ KNOWN = {"correct": 1.0, "wrong": 0.0}  # the outcomes that a selector may learn
 
 @dataclass(frozen=True)
 class Orders(Column):
-    """What a selector picks, trial by trial: the order up to the first correct response, or a subset for each budget.
+    """What a selector picks, trial by trial: the order up to a correct response, or a subset for each budget.
 
-    A problem without a correct response has no rows: every order needs N+1 calls.
+    A problem with too few correct responses has no rows: every order needs N+1 calls.
 
     n             how many of a problem's responses count; None: all
     unit          rows are divided by their length before they are centred
+    correct       orders end at this correct response, the first, the second, ...
+    enrichment    but not before 5 % of the pool, where a problem has any correct response at all
     rank_timeout  seconds for one problem, all trials together; None: no limit
     """
 
@@ -49,6 +51,8 @@ class Orders(Column):
     seed: int
     rank_timeout: float | None = field(default=None, compare=False)
     unit: bool = field(default=False, kw_only=True, metadata=LATER)
+    correct: int = field(default=1, kw_only=True, metadata=LATER)
+    enrichment: bool = field(default=False, kw_only=True, metadata=LATER)
 
     @property
     def verb(self) -> str:  # type: ignore[override]
@@ -72,7 +76,7 @@ class Orders(Column):
         """Rank the pools, in one thread, so that sums, and hence orders, are the same in any process."""
         if self.rank_timeout is not None:
             return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout)
-        from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
+        from harness.scoring.metrics import SHARES, budgets, size_of  # scipy, which `harness select` does without
 
         selector, spec, learns = self.selector.built, self.selector.spec, self.learns
         import_libraries(selector)
@@ -82,9 +86,11 @@ class Orders(Column):
             if "logprobs" in needs(selector) and np.isnan(pool.logprobs).any():
                 raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
             status = given["verdicts"]["status"].to_pylist()[: self.n]
-            picks: list[tuple[int, int, list[int]]] = []  # trial, budget or 0, indices
+            c, picks = status.count("correct"), list[tuple[int, int, list[int]]]()  # trial, budget or 0, indices
+            wanted = self.correct if c >= self.correct else 0
+            least = size_of(max(SHARES), len(status)) if self.enrichment and c else 0
             with one_thread(spec), waiting_named(spec, problem):
-                for trial in range(self.trials if "correct" in status else 0):
+                for trial in range(self.trials if wanted or least else 0):
                     rng = ranking_rng(self.seed, problem, trial)
                     with named_failure(f"selector {spec!r}", f"{problem.id!r}, trial {trial}"):
                         if not isinstance(selector, Ranker):
@@ -96,7 +102,7 @@ class Orders(Column):
                             ranking: Iterable[int] = learnt_order(selector, pool, status, self.seed, problem, trial)
                         else:
                             ranking = selector.rank(pool, rng)
-                        picks.append((trial, 0, up_to_correct(ranking, status)))
+                        picks.append((trial, 0, up_to_correct(ranking, status, wanted, least)))
                     if not (trial or learns) and _is_fresh(rng, ranking_rng(self.seed, problem, 0)):
                         # a ranker that used no random numbers gives the same in every trial
                         picks += [(other, 0, picks[0][2]) for other in range(1, self.trials)]
@@ -221,12 +227,13 @@ def waiting_named(selector: str, problem: Problem) -> AbstractContextManager[Non
     )
 
 
-def up_to_correct(ranking: Iterable[Any], status: Sequence[str]) -> list[int]:
-    """The indices of a ranking up to its first correct one."""
+def up_to_correct(ranking: Iterable[Any], status: Sequence[str], wanted: int = 1, least: int = 0) -> list[int]:
+    """The indices of a ranking up to so many correct ones, and at least so many indices."""
     order: list[int] = []
     for index in picked(ranking, len(status)):
         order.append(index)
-        if status[index] == "correct":
+        wanted -= status[index] == "correct"
+        if wanted <= 0 and len(order) >= least:
             return order
     raise HarnessError(f"the ranking ended after {len(order)} of {len(status)} responses")
 

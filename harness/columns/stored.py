@@ -1,8 +1,8 @@
 """Read from a store what a cell was made from: pool, vectors, verdicts, orders; rebuild its selector.
 
 Neither the task nor its data set is needed: a pool's folder says which problems it has, with the hashes by which files
-are named. A stored order ends at the first correct response. To continue it, `rebuilt` builds the selector again, and
-`picks` ranks with the trial's own random stream.
+are named. A stored order ends at the correct response that its run counts to. To continue it, `rebuilt` builds the
+selector again, and `picks` ranks with the trial's own random stream.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class StoredProblem:
     def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """This problem's orders by the cell's selector: their kind (order or subset), n, and trials.
 
-        A trial is an order up to the first correct response, or a subset for each budget; [] without a correct one.
+        A trial is an order up to a correct response, or a subset for each budget; [] where too few are correct.
         """
         rows = self._rows(cell, "ranking")
         made, picks = about(rows), rows.to_pylist() if rows.num_columns else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import re
 import typing
@@ -20,6 +21,7 @@ from typing import Annotated, Any, ClassVar
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.command_options import Help, fields_of, option_names
 from harness.plugin_system.component import ENGINE, filled, names_in
+from harness.scoring import MOST_CORRECT
 from harness.system.files import MAX_VECTORS_GB
 from harness.system.json_text import storable
 
@@ -52,6 +54,12 @@ class Sources:
     max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
     data: Annotated[Path | None, Help("A local file with the task's problems.")] = None
     split: Annotated[str | None, Help("Default: the task's test set.")] = None
+    outcomes: Annotated[
+        Sequence[str],
+        Help("Of a --pool of molecules: a column that says which are active; repeatable.", ("--outcome",)),
+    ] = ()
+    threshold: Annotated[float | None, Help("With --outcome: a value of at least this is correct.")] = None
+    skip_unreadable: Annotated[bool, Help("Leave out molecules of --pool that RDKit cannot read.")] = False
     ids: Annotated[Path | None, Help("A table (JSONL, CSV) that says which problem a pool's line answers.")] = None
     seed: Annotated[int, Help("Fixes responses, projection and rankings.")] = 0
     dim: Annotated[int, Help("Wider vectors are projected to this number of features.")] = 512
@@ -82,6 +90,10 @@ class RunConfig(Sources):
     )
     max_tokens: Annotated[int | None, Help("Longest response, in tokens.")] = None
     trials: Annotated[int, Help("Rankings per problem and selector, averaged.")] = 5
+    correct: Annotated[int, Help("Count the samples to this correct response: 1 the first, 10 the tenth.")] = 1
+    enrichment: Annotated[
+        bool, Help("Also count the hits among the first k, and the enrichment factor at 1 and 5 % of a pool.")
+    ] = False
     paper: Annotated[bool, Help("The paper's pool settings (large).")] = False
     regrade: Annotated[bool, Help("Grade a pool again that already carries verdicts.")] = False
     audit: Annotated[bool, Help("Also ask the task's second, stricter grader.")] = False
@@ -102,22 +114,25 @@ class RunConfig(Sources):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = ("n", "limit", "max_tokens", "max_tokens_total", "trials", "dim")
+        names = ("n", "limit", "max_tokens", "max_tokens_total", "trials", "correct", "dim")
         low = next((name for name in names if (value := getattr(self, name)) is not None and value < 1), "")
         timeout, cost = self.rank_timeout, self.max_cost
         refuse(
             {
                 f"--{low.replace('_', '-')} must be at least 1, got {getattr(self, low, '')}": low,
+                f"--correct must be at most {MOST_CORRECT}, got {self.correct}": self.correct > MOST_CORRECT,
                 f"--rank-timeout must be a number of seconds > 0, got {timeout or 0:g}": not _is_amount(timeout),
                 f"--max-cost must be an amount > 0, got {cost or 0:g}": not _is_amount(cost),
                 f"--seed must not be negative, got {self.seed}": self.seed < 0,
             }
         )
-        pooled = ("selectors", "grid", "pool", "embedder", "scorer", "audit")
-        clash = next((name.removesuffix("s") for name in pooled if self.until_correct and getattr(self, name)), "")
+        pooled = {name: getattr(self, name) for name in ("grid", "pool", "embedder", "scorer", "audit", "enrichment")}
+        pooled = {"selector": self.selectors, **pooled, "correct": self.correct > 1}
+        clash = next((name for name, given in pooled.items() if self.until_correct and given), "")
         asks = self.selectors or self.grid or self.until_correct
         sources = self.task or self.pool or re.search(r"(^|,)\s*task=", self.grid or "")
         several = next((names for names in map(names_in, self.selectors) if len(names) > 1), [])
+        of_pools = self.of_layouts
         faults = {
             f"--until-correct takes no --{clash}: responses are verified in the order they are sampled": clash,
             f"a comma separates a selector's parameters: write --selector {' --selector '.join(several)}": several,
@@ -127,9 +142,19 @@ class RunConfig(Sources):
             "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
             "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
             "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
+            f"--{next(iter(of_pools), '')} goes with --pool: it says how molecules are read": of_pools
+            and not self.pool,
+            "--threshold goes with --outcome NAME: whose values?": "threshold" in of_pools and not self.outcomes,
+            f"--threshold must be finite, got {self.threshold}": not math.isfinite(self.threshold or 0),
             f"{self.charges} goes with sampling, and --pool brings its responses": self.charges and self.pool,
         }
         refuse(faults, "run: ")
+
+    @property
+    def of_layouts(self) -> dict[str, Any]:
+        """By name, those of the options that only some layouts of pool files take that are given."""
+        every = {"outcome": self.outcomes, "threshold": self.threshold, "skip_unreadable": self.skip_unreadable}
+        return {name: value for name, value in every.items() if value not in ((), None, False)}
 
     @property
     def charges(self) -> str:
@@ -177,8 +202,12 @@ class SelectConfig(Sources):
 
     @property
     def run_config(self) -> RunConfig:
-        """The `RunConfig` with this selector and all shared options; without --pool, --embeddings is its pool."""
+        """The `RunConfig` with this selector and all shared options; without --pool, --embeddings is its pool.
+
+        Outcomes are not read: without --outcome all of a file's molecules are candidates, tested or not.
+        """
         shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
+        shared |= {"outcomes": self.outcomes or ("",), "threshold": self.threshold if self.outcomes else None}
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})
 
 

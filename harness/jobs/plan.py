@@ -18,9 +18,9 @@ from harness.columns.orders import Choices, Orders
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
-from harness.columns.vectors import OwnVectors, Scores, Vectors
+from harness.columns.vectors import OwnVectors, Scores, Vectors, projection_of
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts
-from harness.contracts import Charges, Engine, Executor, Measured, Task
+from harness.contracts import Charges, Engine, Executor, Measured, Ranker, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
 from harness.plugin_system.calls import needs, require_selector
 from harness.plugin_system.component import Spec, build, graded_as_the_paper, parse_spec, require_weights, weights_of
@@ -236,7 +236,8 @@ def _orders(plan: Plan, selector: Part) -> Orders:
     scores = plan.scores if "scores" in reads else None
     made_from = plan.responses, plan.verdicts, vectors, scores
     settings = plan.n, config.trials, config.seed, config.rank_timeout
-    return Orders(selector, *made_from, *settings, unit=config.unit and vectors is not None)
+    unit, keeps = config.unit and vectors is not None, config.enrichment and isinstance(selector.built, Ranker)
+    return Orders(selector, *made_from, *settings, unit=unit, correct=config.correct, enrichment=keeps)
 
 
 def _sampling_plan(context: Context, wants_vectors: bool) -> Plan:
@@ -357,7 +358,7 @@ def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     if config.ids and not config.task:
         raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
     ids = IdTable(config.ids) if config.ids else None
-    layouts = Layouts(context.registry, context.progress.say)
+    layouts = Layouts(context.registry, context.progress.say, config.of_layouts)
     if not config.task:
         return config.split or "", [], Joined(path, None, layouts)
     split = config.split or context.task.default_split("")[0]
@@ -385,16 +386,11 @@ def _given(context: Context, entries: Sequence[Mapping[str, Any]], needed: bool)
 
 
 def _common_size(config: RunConfig, entries: Sequence[Mapping[str, Any]]) -> int | None:
-    """How many responses of each problem count: `--n`, else None for all, which must then be equally many."""
-    smallest, largest = min(entries, key=itemgetter("n")), max(entries, key=itemgetter("n"))
+    """How many responses of each problem count: `--n`, else None for all."""
+    smallest = min(entries, key=itemgetter("n"))
     if config.n and config.n > smallest["n"]:
         raise HarnessError(
             f"--n {config.n} is more than pool {config.pool} holds: {smallest['id']!r} has {smallest['n']} responses"
-        )
-    if not config.n and smallest["n"] != largest["n"]:
-        raise HarnessError(
-            f"pool {config.pool}: {smallest['id']!r} has {smallest['n']} responses and {largest['id']!r} has "
-            f"{largest['n']}: say --n {smallest['n']} to take the first {smallest['n']} of each"
         )
     return config.n
 
@@ -415,7 +411,9 @@ def _vectors(context: Context, spec: str, responses: Column, engine: Part | None
             f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "
             "choose another --embedder, e.g. sentence or tfidf"
         )
-    return Vectors(embedder, responses, engine if state else None, config.dim, config.seed)
+    return Vectors(
+        embedder, responses, engine if state else None, *projection_of(embedder.built, config.dim, config.seed)
+    )
 
 
 def charge(context: Context, pool: Sampled) -> None:

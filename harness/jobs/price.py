@@ -129,8 +129,8 @@ def space(plan: Plan, columns: Sequence[Column] = (), counted: set[Column] | Non
         if isinstance(column, Sampled):
             texts += heads + int(rows * (ROW + TOKEN * column.max_tokens))
         elif isinstance(column, Vectors | OwnVectors):
-            engine = column.engine if isinstance(column, Vectors) else None
-            width = getattr(engine.built, "width", None) if engine else None
+            makes = (column.engine or column.embedder) if isinstance(column, Vectors) else None
+            width = getattr(makes.built, "width", None) if makes else None
             size = heads + 4 * rows * min(column.dim, width or column.dim)
             vectors, least = vectors + size, least + (size if width else 0)
         elif column.kind in ("verdicts", "audits"):
@@ -147,9 +147,10 @@ class Costs(NamedTuple):
     space: Space = Space()
 
 
-def preflight(plan: Plan, columns: Sequence[Column] = ()) -> Costs:
+def preflight(plan: Plan, columns: Sequence[Column] = (), counted: set[Column] | None = None) -> Costs:
     """What the store lacks for this plan and these other columns, and what it costs to make it.
 
+    `counted` is that of `space`.
     If that is much, a short probe measures the model's speed, for which the model is loaded.
     """
     cells, total = len(plan.orders), len(plan.questions)
@@ -177,7 +178,7 @@ def preflight(plan: Plan, columns: Sequence[Column] = ()) -> Costs:
         parts.append((f"{count:,} responses to score", "", Outlook(0, count)))
     clauses = [f"{cells} cell{'s' * (cells != 1)}, {total:,} problems"]
     clauses += [clause + (f", {verb} takes {time}" if time.seconds else "") for clause, verb, time in parts]
-    needed = space(plan, columns)
+    needed = space(plan, columns, counted)
     clauses += filter(None, [needed.told(plan.store.root)])
     return Costs("to do: " + ", ".join(clauses), sum((time for *_, time in parts), Outlook()), bool(parts), needed)
 
@@ -287,8 +288,13 @@ def say_at_most(context: Context) -> tuple[int, Outlook, Space] | None:
         return None
     problems, (n, max_tokens) = min(limits), context.size
     rows, tokens = problems * n, problems * n * max_tokens
-    context.progress.say(f"at most {problems:,} problems x {n:,} responses x {max_tokens:,} tokens = {tokens:,} tokens")
-    vectors = problems * FILE + 4 * rows * config.dim if config.embedder or context.engine.built.states else 0
+    engine = context.engine.built
+    most = f"at most {problems:,} problems x {n:,} = {rows:,} responses x {max_tokens:,} = {tokens:,} tokens"
+    if isinstance(engine, Charges) and (cost := engine.quote([()] * problems, [n] * problems, max_tokens)):
+        most += f", {cost.partition(' (')[0]}, the prompts not counted"
+    context.progress.say(most)
+    embeds = not config.until_correct and (config.embedder or engine.states)
+    vectors = problems * FILE + 4 * rows * config.dim if embeds else 0
     texts, verdicts = problems * FILE + int(ROW * rows + TOKEN * tokens), problems * FILE + VERDICT * rows
     needed = Space(vectors, texts, verdicts)
     context.progress.say(needed.told(context.store.root))
@@ -324,6 +330,8 @@ def unplanned(context: Context, failure: HarnessError, shown: set[Any]) -> tuple
         outlook, needed = Outlook(), replace(needed, texts=0, verdicts=0)
     stages: dict[str, Any] = {"sample": pool, "embed": (*pool, config.embedder), "verify": pool}
     stages |= {f"rank {selector}": (*pool, config.embedder) for selector in config.selectors}
+    if config.until_correct:
+        stages = {"until correct": pool}
     new = [stage for stage, of in stages.items() if (stage, *of) not in shown]
     shown |= {why, *((stage, *stages[stage]) for stage in new)}
     rows = [{"stage": stage, "there": None, "to_make": problems, "key": None} for stage in new]

@@ -119,9 +119,8 @@ def priced(config: RunConfig, progress: Progress, shown: set[Any]) -> tuple[list
             plan = make_plan(config, progress)
     except Lacking as failure:
         return price.unplanned(make_context(config, progress), failure, shown)
-    costs = price.preflight(plan)
+    costs = price.preflight(plan, counted=set(shown))
     progress.say(costs.line)
-    costs = costs._replace(space=price.space(plan, counted=set(shown)))
     if plan.responses in shown:
         costs = costs._replace(outlook=price.Outlook())
     rows = preview([*plan.common, *plan.orders.values()], plan.questions, plan.store, shown)
@@ -172,7 +171,7 @@ def score(plan: Plan, orders: Orders) -> Row:
 
     def made() -> Iterator[dict[str, Any]]:
         for question in plan.questions:
-            entry = _entry(question, {column.kind: plan.store.rows(column, question) for column in used})
+            entry = _entry(question, orders, {column.kind: plan.store.rows(column, question) for column in used})
             yield entry
             entries.append(cells.without_orders(entry))
 
@@ -181,13 +180,13 @@ def score(plan: Plan, orders: Orders) -> Row:
         return row_of_cell({**about_cell, "problems": entries}, key)
 
 
-def _entry(question: Question, rows: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(question: Question, ranked: Orders, rows: Mapping[str, Any]) -> dict[str, Any]:
     """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget.
 
     rows  kind -> the rows of its columns
     """
     orders, verdicts, columns = rows["orders"], rows["verdicts"], rows["choices"].to_pydict()
-    made = about(orders)
+    made, m = about(orders), ranked.correct
     n, trials, status = made["n"], made["trials"], verdicts["status"].to_pylist()[: made["n"]]
     disputed = _disputed(verdicts, rows["audits"], n)[1] if "audits" in rows else None
     entry: dict[str, Any] = {"id": storable(question.problem.id), "disputed": disputed, "n": n}
@@ -204,10 +203,13 @@ def _entry(question: Question, rows: Mapping[str, Any]) -> dict[str, Any]:
     if made["kind"] == "subset":
         entry["hits"] = {k: [False] * trials for k in ks}
         for pick in picks:
-            entry["hits"][str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
+            entry["hits"][str(pick["k"])][pick["trial"]] = [status[at] for at in pick["picks"]].count("correct") >= m
     else:
         ordered = [pick["picks"] for pick in picks]
-        entry |= {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}
+        found = [[rank for rank, at in enumerate(order, 1) if status[at] == "correct"] for order in ordered]
+        found = found or [[] for _ in range(trials)]
+        entry |= {"ranks": [hits[m - 1] if len(hits) >= m else n + 1 for hits in found], "orders": ordered}
+        entry |= {"found": found} if ranked.enrichment else {}
     if (cpu_s := about(verdicts).get("cpu_s")) is not None:
         entry["answering"] = [len(verdicts), round(cpu_s, 3)]
     if "chance" in rows:
@@ -219,6 +221,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
     """How a cell was made: labels, inputs of its columns, options, versions."""
     shown = plan.vectors.shown if plan.vectors and orders.vectors else "none"
     spec = orders.selector.spec
+    shown += " (unit)" if orders.unit else ""
     made = {"embedder": shown, "selector": spec, "trials": orders.trials, "seed": orders.seed}
     inputs = _inputs(plan, orders)
     parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]

@@ -23,7 +23,7 @@ import numpy as np
 from harness.columns.column import Column
 from harness.columns.orders import centred, checked_pool, import_libraries, one_thread, ranking_rng, waiting_named
 from harness.columns.responses import scores_of
-from harness.columns.vectors import embedded, named_failure, project
+from harness.columns.vectors import embedded, named_failure, project, projection_of
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
 from harness.contracts import Ranker
 from harness.errors import HarnessError
@@ -276,8 +276,7 @@ class Opened:
             return self._made(self._plan.vectors, encoding(self._plan)[0])
         return lambda each: project(
             embedded(embedder, spec, each.problem, each.responses.texts),
-            request.dim,
-            request.seed,
+            *projection_of(embedder, request.dim, request.seed),
             f"embedder {spec!r}, problem {each.problem.id!r}",
         )
 

@@ -59,7 +59,7 @@ def read_study(path: Path) -> dict[str, Any]:
 
 # `harness rerun CELL`: the options by which a cell was made, and how the cell that they make now differs from it.
 
-OUTCOMES = ("n", "c", "errors", "ranks", "orders", "hits")
+OUTCOMES = ("n", "c", "errors", "ranks", "orders", "found", "hits")
 
 
 def config_of(path: Path, cell: Cell, given: Mapping[str, Any]) -> RunConfig:

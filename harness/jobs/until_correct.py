@@ -17,7 +17,7 @@ from harness.columns.responses import Sampled, response_rows
 from harness.columns.store import table
 from harness.columns.verdicts import graded
 from harness.contracts import Task
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Lacking
 from harness.records import Responses, Verdict
 from harness.results import stopping_times
 from harness.results.cells import made_with
@@ -26,7 +26,7 @@ from harness.system.progress import Progress
 
 from .options import RunConfig
 from .plan import Context, Plan, charge, make_context, make_plan
-from .price import SHORTER, ask_before_fetching, require_consent, sampling
+from .price import SHORTER, ask_before_fetching, require_consent, sampling, space, unplanned
 
 FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
 
@@ -147,7 +147,7 @@ def planned(config: RunConfig, progress: Progress, context: Context | None = Non
     settings = pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed
     made = Sequences(*settings, plan.part_of_task, stop=pool.stop)
     charge(plan, made)
-    return replace(plan, responses=made, vectors=None), made
+    return replace(plan, responses=made, vectors=None, verdicts=None), made
 
 
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -160,6 +160,7 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
         missing = plan.store.missing(sequences, plan.questions)
         if missing:
             plan.store.begin(sequences)
+            progress.say(_to_do(plan, sequences, len(missing)))
             outlook = sampling(plan, missing, len(missing) * sequences.n)
             require_consent("run --until-correct", outlook, progress, SHORTER)
             if remark := plan.task.check(unsafe_exec=config.unsafe_exec):
@@ -169,10 +170,18 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """Return one row: how many problems are in the store ("there"), how many are not ("to_make"), and the key."""
-    plan, sequences = planned(config, progress)
+    try:
+        plan, sequences = planned(config, progress)
+    except Lacking as failure:
+        return unplanned(make_context(config, progress), failure, set())[0]
     missing, total = len(plan.store.missing(sequences, plan.questions)), len(plan.questions)
-    progress.say(f"to do: at most {missing * sequences.n:,} responses to {missing:,} problems")
+    progress.say(_to_do(plan, sequences, missing))
     return [{"stage": "until correct", "there": total - missing, "to_make": missing, "key": sequences.key}]
+
+
+def _to_do(plan: Plan, sequences: Sequences, missing: int) -> str:
+    most = f"to do: at most {missing * sequences.n:,} responses to {missing:,} problems"
+    return ", ".join(filter(None, [most, space(plan).told(plan.store.root)]))
 
 
 def _kept(plan: Plan, sequences: Sequences) -> stopping_times.Record:

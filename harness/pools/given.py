@@ -6,6 +6,7 @@ Vectors are one (n, d) array per problem id, each checked before it is used:
                          of the only problem's responses (of several problems: `ID.names`). Or it holds an array
                          (d,) for each response, under the response's name.
     .npy                 one array, of no id
+    .npz of scipy        one sparse matrix, of no id (`scipy.sparse.save_npz`)
     .csv, .parquet       one row a response, its numbers in columns, or in one column of lists. A column `problem_id`
                          says which problem a row belongs to, `name` or `id` names the response. A .csv may lack a
                          header. The whole table is in memory.
@@ -38,6 +39,7 @@ from .record import text_in
 LARGEST = 1e15
 GB = 1e9
 PROBLEM, NAMES = "problem_id", ("name", "id")
+SPARSE = dict.fromkeys(("csr", "csc", "bsr"), ("data", "indices", "indptr")) | {"coo": ("data", "row", "col")}
 BLOCK = 2**24  # bytes of a .csv that are parsed at once: no row may be longer
 
 Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the array
@@ -46,8 +48,8 @@ Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the ar
 class GivenVectors:
     """Your own vectors: one (n, d) array per problem id, from a file as the module's docstring lists them.
 
-    An array of no id, in a `.npy`, in an .npz of rows or a table without problem_id, has the file's name without its
-    suffix; it is that of a pool's only problem.
+    An array of no id, in a `.npy`, a table without problem_id, an `.npz` of scipy or of rows, has the file's name
+    without its suffix; it is that of a pool's only problem.
 
     names   those of the arrays, in the file's order
     lines   problem id -> its id in the pool file, by which an array may be named too
@@ -140,24 +142,44 @@ class GivenVectors:
 
         names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
         arrays = {name: partial(read, name, entry) for name, entry in names.items()}
-        for key in [key for key in arrays if key == "names" or key.endswith(".names")]:
+        if is_sparse := {"format", "shape", "data"} <= arrays.keys():
+            arrays = {self.path.stem: partial(self._sparse, arrays)}
+        for key in [key for key in names if key == "names" or key.endswith(".names")]:
             try:
-                texts = arrays[key]()
+                texts = read(key, names[key])
             except ValueError:  # of objects, as pandas gives them
                 raise HarnessError(f"{self.where}: {key!r} must hold texts: save np.array(names, str)") from None
             if texts.dtype.kind == "U" and texts.ndim == 1:
-                del arrays[key]
-                of = key.removesuffix(".names") if key != "names" else next(iter(arrays.keys() - {key}), "")
+                arrays.pop(key, None)
+                of = key.removesuffix(".names") if key != "names" else next(iter(arrays), "")
                 self._row_names[of] = texts.tolist()
                 if of not in arrays or (key == "names" and len(arrays) > 1):
                     raise HarnessError(
                         f"{self.where}: {key!r} holds names, and the file has {len(arrays)} arrays: write names for "
                         "that of one, ID.names for those of several"
                     )
-        if len(arrays) > 1 and all(_is_row(archive, names[name]) for name in arrays):
-            self._unnamed, self._row_names = True, {self.path.stem: [*arrays]}
+        is_of_rows = not is_sparse and len(arrays) > 1 and all(_is_row(archive, names[name]) for name in arrays)
+        self._unnamed = is_sparse or is_of_rows
+        if is_of_rows:
+            self._row_names = {self.path.stem: [*arrays]}
             return {self.path.stem: lambda: np.stack([array() for array in arrays.values()])}
         return arrays
+
+    def _sparse(self, arrays: Arrays) -> Any:
+        """The matrix of the parts that `scipy.sparse.save_npz` writes; ValueError unless its indices lie within it."""
+        import scipy.sparse
+
+        kind, (rows, width) = str(arrays["format"]().astype(str)), (int(size) for size in arrays["shape"]())
+        self._check_size(4 * (rows + width), f"{self.where}: a matrix of {rows:,} x {width:,}")
+        parts = [arrays[name]() for name in SPARSE.get(kind, ())]
+        if not parts:
+            raise ValueError(f"a sparse matrix of the format {kind!r:.40}; those known are {', '.join(SPARSE)}")
+        made: Any = getattr(scipy.sparse, f"{kind}_matrix")
+        if kind == "coo":
+            return made((parts[0], tuple(parts[1:])), shape=(rows, width)).tocsr()
+        matrix = made(tuple(parts), shape=(rows, width))
+        matrix.check_format(full_check=True)  # a foreign index would be read outside the array
+        return matrix.tocsr()
 
     def _safetensors(self) -> Arrays:
         from safetensors import safe_open

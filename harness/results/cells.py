@@ -1,9 +1,9 @@
 """Cells: one small file for each task, model, sampler, embedder and selector that were run together, in raw outcomes.
 
 A cell holds the values from which metrics are computed, and no metric: per problem N, c and errors; per trial the order
-up to the first correct response (or one subset per budget); and the inputs of every stage. Its name is the hash of its
-inputs, so the cells of two people are merged by copying files. Its checksum shows whether it was edited after it was
-measured. A failed cell is kept and shown with its reason, and the next run makes it again.
+up to the first correct response, or a later one (or one subset per budget); and the inputs of every stage. Its name is
+the hash of its inputs, so the cells of two people are merged by copying files. Its checksum shows whether it was edited
+after it was measured. A failed cell is kept and shown with its reason, and the next run makes it again.
 
 docs/schemas/cell.json says what each field means.
 """
@@ -16,6 +16,7 @@ import os
 import platform
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +27,9 @@ from typing import Any
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.scoring.metrics import Outcomes, budgets
+from harness.records import Ints
+from harness.scoring import MOST_CORRECT
+from harness.scoring.metrics import SHARES, Outcomes, budgets, size_of
 from harness.system import json_text
 from harness.system.files import READ_ONLY, write_parts
 from harness.system.json_text import canonical_json, digest
@@ -55,7 +58,7 @@ _SHAPE = {
         "ranking": {
             "n": _COUNT,
             "selector": {"name": str, "params": _OBJECT, "dist": str, "code": str},
-            "learns?": bool,
+            **{"learns?": bool, "correct?": int, "enrichment?": bool},
         },
         "embedding?": _OBJECT,
         "score?": _OBJECT,
@@ -80,6 +83,7 @@ _SHAPE = {
             "answering?": [(float, int)],
             "ranks?": [int],
             "orders?": [[int]],
+            "found?": [[int]],
             "hits?": {"*": [bool]},
         }
     ],
@@ -165,15 +169,39 @@ def grader(cell: Mapping[str, Any]) -> str:
     return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
 
 
+def correct(cell: Mapping[str, Any]) -> int:
+    """Which correct response its orders go to, and its metrics are of: the first, the second, ..."""
+    return int(cell["inputs"]["ranking"].get("correct", 1))
+
+
 def outcomes(cell: Mapping[str, Any]) -> Outcomes:
     """A cell's outcomes as arrays."""
-    entries = cell["problems"]
+    entries, m = cell["problems"], correct(cell)
     n, c, errors = (np.array([entry[name] for entry in entries], np.int64) for name in ("n", "c", "errors"))
     if "hits" in entries[0]:
         ks = sorted({int(k) for entry in entries for k in entry["hits"]})
         hits = {k: np.array([entry["hits"][str(k)] for entry in entries if str(k) in entry["hits"]]) for k in ks}
-        return Outcomes(n, c, errors, hits=hits)
-    return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
+        return Outcomes(n, c, errors, hits=hits, correct=m)
+    ranks, counts = np.array([entry["ranks"] for entry in entries], np.int64), dict[float, Ints]()
+    if cell["inputs"]["ranking"].get("enrichment"):
+        within = min(_known(entry, m) for entry in entries)
+        for k in (*(k for k in budgets(int(n.min())) if k <= within), *SHARES):
+            sizes = [k if k >= 1 else size_of(k, entry["n"]) for entry in entries]
+            pairs = zip(sizes, entries, strict=True)
+            counts[k] = np.array([[bisect_right(hits, size) for hits in entry["found"]] for size, entry in pairs])
+    return Outcomes(n, c, errors, ranks, correct=m, counts=counts or None)
+
+
+def _kept(entry: Mapping[str, Any], m: int) -> list[int]:
+    """How long each trial's order is, in a cell with enrichment factors."""
+    least = size_of(max(SHARES), entry["n"])
+    return [max(least, rank) if entry["c"] >= m else least for rank in entry["ranks"]]
+
+
+def _known(entry: Mapping[str, Any], m: int) -> int:
+    """The largest k for which the hits among the first k are known in all trials."""
+    pairs = zip(entry["found"], _kept(entry, m), strict=True)
+    return min(entry["n"] if len(hits) == entry["c"] else length for hits, length in pairs)
 
 
 def resampling_seed(*cells: Mapping[str, Any]) -> int:
@@ -313,17 +341,17 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
         return
     yield "conditions" in cell, "it does not name its conditions"
     yield len({"hits" in entry for entry in cell["problems"]}) == 1, "some problems have ranks, others hits"
-    trials = cell["labels"]["trials"]
+    trials, m, ranking = cell["labels"]["trials"], correct(cell), cell["inputs"]["ranking"]
     yield trials >= 1, "it has no trials"
+    yield 1 <= m <= MOST_CORRECT, f"it counts to correct response {m}"
     for entry in cell["problems"]:
         n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
-        last = n - c + 1
         yield 1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors"
         ks = set(map(str, budgets(n)))
         yield 0 <= (entry["disputed"] or 0) <= n, f"{where}: disputed grades"
         yield sum(entry["routes"].values()) == c, f"{where}: routes"
-        correct, gradings = entry.get("chance", (0, 0))
-        yield 0 <= correct <= gradings, f"{where}: chance"
+        right, gradings = entry.get("chance", (0, 0))
+        yield 0 <= right <= gradings, f"{where}: chance"
         chosen = [*([entry["maj_at_k"]] if "maj_at_k" in entry else []), *entry["best_of_k"].values()]
         for chances in chosen:
             yield chances.keys() == ks, f"{where}: budgets of maj@k or best-of-k"
@@ -335,5 +363,13 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
             yield all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials"
         else:
             yield len(entry["ranks"]) == trials, f"{where}: trials"
-            yield all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{where}: ranks"
-            yield list(map(len, entry["orders"])) == (entry["ranks"] if c else []), f"{where}: orders and ranks"
+            first, last = (m, n - c + m) if c >= m else (n + 1, n + 1)
+            yield all(first <= rank <= last for rank in entry["ranks"]), f"{where}: ranks"
+            lengths = entry["ranks"] if c >= m else []
+            if ranking.get("enrichment"):
+                lengths = _kept(entry, m) if c else []
+                yield len(entry["found"]) == trials, f"{where}: trials"
+                for rank, length, hits in zip(entry["ranks"], _kept(entry, m), entry["found"], strict=True):
+                    yield hits == sorted({*hits}) and all(1 <= hit <= length for hit in hits), f"{where}: found"
+                    yield len(hits) <= c and (hits[m - 1 : m] or [n + 1]) == [rank], f"{where}: found and ranks"
+            yield list(map(len, entry["orders"])) == lengths, f"{where}: orders and ranks"

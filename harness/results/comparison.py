@@ -51,12 +51,17 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     if not shared:
         raise HarnessError(f"compare: {names[0]!r} and {names[1]!r} have no problem in common")
     first, second = (rows.outcomes([(key, _part(cell, shared)) for key, cell in group]) for group in both)
+    if first.correct != second.correct:
+        to = [f"the {rows.ordinal(each.correct)}" for each in (first, second)]
+        raise HarnessError(
+            f"compare: the cells count to {to[0]} and to {to[1]} correct response: run both with one --correct"
+        )
     trials = [_by_trial(each, budget=1).shape[1] for each in (first, second)]
     if trials[0] != trials[1]:
         raise HarnessError(f"compare: the cells have {trials[0]} and {trials[1]} trials: run both with equally many")
     budget = None
     if first.ranks is None or second.ranks is None:
-        budget = telling_budget(first.n, first.c) or 1
+        budget = telling_budget(first.n, first.c, first.correct) or 1
         if any(outcomes.hits_within(budget) is None for outcomes in (first, second)):
             raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
     x, y = (each.inside(_by_trial(each, budget).mean(axis=1)) for each in (first, second))  # calls, or misses
@@ -127,7 +132,7 @@ def _part(cell: Cell, problems: Sequence[str]) -> Cell:
 
 
 def _by_trial(outcomes: Outcomes, budget: int | None) -> Floats:
-    """The rank of the first correct response, (entries, trials); at a budget, or without ranks, whether none is hit."""
+    """The rank of the correct response counted to, (entries, trials); at a budget, or without ranks, its misses."""
     if budget is None and outcomes.ranks is not None:
         return np.asarray(outcomes.ranks, float)
     hits = outcomes.hits_within(budget or 1)

@@ -37,7 +37,7 @@ from . import rows as all_rows
 from .cells import Cell
 from .inert_text import csv_table, without_folders
 from .inert_text import markdown as inert
-from .rows import Interval, Keyed, Row, answer_remarks, columns, lines, remarks, verdict_remarks, with_q
+from .rows import Interval, Keyed, Row, answer_remarks, columns, lines, ordinal, remarks, sizes, verdict_remarks, with_q
 
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
@@ -144,8 +144,8 @@ def boards(content: Gathered) -> list[Board]:
 
 def _shared(group: Sequence[Keyed]) -> str:
     """What the rows of one table have in common. `n` is None if the problems of an imported pool differ in it."""
-    cell = group[0][1]
-    pool, verdict, sizes = cell["inputs"]["pool"], cell["inputs"]["verdict"], {e.get("n") for e in cell["problems"]}
+    cell, m = group[0][1], cells.correct(group[0][1])
+    pool, verdict, ns = cell["inputs"]["pool"], cell["inputs"]["verdict"], {e.get("n") for e in cell["problems"]}
     task = pool.get("task")
     shared = {
         **{name: cell["labels"][name] for name in ("task", "split", "model", "engine", "sampler")},
@@ -153,8 +153,9 @@ def _shared(group: Sequence[Keyed]) -> str:
         "grader": cells.grader(cell),
         "graded": digest(all_rows.unseeded(verdict)),
         "pools": sorted(all_rows.by_pool(group)),
-        "n": cell["inputs"]["ranking"]["n"] or pool.get("n") or (sizes.pop() if len(sizes) == 1 else None),
+        "n": cell["inputs"]["ranking"]["n"] or pool.get("n") or (ns.pop() if len(ns) == 1 else None),
         "problems": digest([entry["id"] for entry in cell["problems"]]),
+        **({"correct": m} if m > 1 else {}),
     }
     return canonical_json(shared)
 
@@ -237,15 +238,14 @@ def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
 
 def _section(table: Board) -> list[str]:
     about, rows = table.about, table.rows
-    problems, solvable = (rows[0].problems, rows[0].solvable) if rows else ("?", "?")
-    sizes = f"n = {about['n']}, {problems} problems ({solvable} solvable)"
+    told = sizes(rows[0]) if rows else f"n = {about['n'] or '?'}, ? problems (? solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
     title = f"## {inert(about['task'])}: {inert(', '.join(dict.fromkeys(names)))}"
     # Letters, digits and `._-` only, so that an edited cell cannot inject Markdown into a code span.
     keys = ["".join(char for char in str(key) if char.isalnum() or char in "._-") for key in about["pools"]]
     pools = f"pool{'s' if len(keys) > 1 else ''} " + ", ".join(f"`{key}`" for key in keys)
     revision = f"data revision {inert(about['revision'])}, " if about["revision"] else ""
-    sentences = [f"{sizes}; {revision}graded by {inert(about['grader'])}, {pools}."]
+    sentences = [f"{told}; {revision}graded by {inert(about['grader'])}, {pools}."]
     failing = [row for row in rows if (row.conformance or "").startswith("fails")]
     faults = [f"- {inert(row.name)} {row.conformance} of the conformance kit's checks" for row in failing]
     faults += [f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed]
@@ -259,8 +259,10 @@ def _section(table: Board) -> list[str]:
         passing = sum(row.conformance is not None for row in rows) - len(failing)
         sentences.append(f"Conformance kit: {passing} of {len(rows)} rows pass.")
     # The eight most important, since these fit the width of a page on GitHub.
+    if (m := rows[0].correct) > 1:
+        sentences.append(f"All is counted to the {ordinal(m)} correct response: pass@k is {m} or more of the first k.")
     last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
-    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last)
+    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last, "EF")
     shown = [column for column in columns(rows, in_file=True) if column.head.startswith(heads)]
     first, measured = lines(rows, shown)
     written = [[inert(text) if c.is_text else text for c, text in zip(shown, line, strict=True)] for line in measured]
@@ -310,7 +312,8 @@ def across(boards: Sequence[Board]) -> list[Across]:
     for board in boards:
         for row in board.rows:
             if row.improvement is not None:
-                grouped.setdefault((row.name, row.embedder), []).append((pool_name(board), row))
+                name = row.name if row.correct == 1 else f"{row.name}, to the {ordinal(row.correct)}"
+                grouped.setdefault((name, row.embedder), []).append((pool_name(board), row))
     registry, joined = load_registry(), []
     for (selector, embedder), named in grouped.items():
         pools, rows = len(named), [row for _, row in named]
@@ -353,7 +356,7 @@ def _around(mean: float, half: float) -> list[float]:
 def pool_name(board: Board) -> str:
     """A pool's name: task, model and sampler, and n."""
     parts = [board.about[name] for name in ("task", "model", "sampler") if board.about[name] not in ("pool", None)]
-    return ", ".join([*dict.fromkeys(map(str, parts)), f"n = {board.about['n']}"])
+    return ", ".join([*dict.fromkeys(map(str, parts)), sizes(board.rows[0]).partition(" (")[0].partition(", ")[0]])
 
 
 # Publishing.

@@ -39,7 +39,8 @@ SEEDS = ("seed", "projection_seed")
 HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
 WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 BUDGETS = ("1", "4", "16", "64", "256")  # of the tables
-SPARE = ("no_interval", "seeds", "cells", "version", "learns", "answering")
+ENRICHED = ("hits_at_k", "hits_at_k_ci", "hits_at_k_random", "enrichment_factor", "enrichment_factor_ci")
+SPARE = ("no_interval", "seeds", "cells", "version", "learns", "answering", *ENRICHED)
 OF_A_TABLE = ("dist", "conformance", "q_random")
 
 
@@ -47,7 +48,7 @@ OF_A_TABLE = ("dist", "conformance", "q_random")
 class Row:
     """One row of a table; docs/schemas/row.json says what each field means.
 
-    n ... no_interval are the values of `scoring.metrics.summary`, under the same names.
+    correct ... no_interval are the values of `scoring.metrics.summary`, under the same names.
     """
 
     task: str
@@ -68,6 +69,7 @@ class Row:
     fallback_share: float | None = None
     chance: Mapping[str, Any] | None = None
     answering: Mapping[str, float] | None = None
+    correct: int = 1
     n: int
     problems: int
     solvable: int
@@ -106,6 +108,11 @@ class Row:
     pass_at_k_oracle: ByBudget
     samples_to_correct_anti_oracle: float | None
     pass_at_k_anti_oracle: ByBudget
+    hits_at_k: ByBudget | None = None
+    hits_at_k_ci: Mapping[str, Interval] | None = None
+    hits_at_k_random: ByBudget | None = None
+    enrichment_factor: ByBudget | None = None
+    enrichment_factor_ci: Mapping[str, Interval] | None = None
     no_interval: Mapping[str, str] = field(default_factory=dict)
     avg_at_k: float | None = None
     maj_at_k: ByBudget | None = None
@@ -123,6 +130,7 @@ class Row:
         absent = {name for name in SPARE if values[name] in (None, {})} | (
             set(OF_A_TABLE) if self.dist is None else set()
         )
+        absent |= {"correct"} if self.correct == 1 else set()
         return {name: value for name, value in values.items() if name not in absent}
 
     @property
@@ -303,13 +311,15 @@ class Reference:
     improvement: float
     pass_at_k: ByBudget
     k95: int | None = None
+    hits_at_k: ByBudget = field(default_factory=dict)
+    enrichment_factor: float | None = None
 
 
 def references(row: Row) -> list[Reference]:
     """The first lines of every table: random selection, oracle, anti-oracle."""
     random, best, worst = (getattr(row, f"samples_to_correct_{name}") for name in ("random", "oracle", "anti_oracle"))
     return [
-        Reference("random (exact)", random, 1.0, row.pass_at_k_random, row.k95_random),
+        Reference("random (exact)", random, 1.0, row.pass_at_k_random, row.k95_random, row.hits_at_k_random or {}, 1.0),
         Reference("oracle", best, random / best, row.pass_at_k_oracle),
         Reference("anti-oracle", worst, random / worst, row.pass_at_k_anti_oracle),
     ]
@@ -319,14 +329,34 @@ def references(row: Row) -> list[Reference]:
 
 
 LEGENDS = {
-    "samples-to-correct": "mean rank of the first correct response (n + 1 if there is none).",
+    "samples-to": "mean rank of the first correct response (n + 1 if there is none).",
     "improvement": "random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
     "q": "the share of false discoveries, if this row is called different from a random order.",
     "p": "could a random order do this on these pools?",
     "win/tie/loss": "chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
     "gain": "how much more often than a random order it has a correct response among the first k.",
     "k95": "calls to 95 % of the ceiling (saved against random).",
+    "hits": "how many of the first k are correct.",
+    **dict.fromkeys(("EF1%", "EF5%"), "enrichment factor: correct ones at an order's head, as a multiple of random's."),
 }
+LATER_LEGENDS = {  # where the m-th correct response is counted to
+    "samples-to": "mean rank of the {nth} correct response (n + 1 if there are fewer).",
+    "gain": "how much more often than a random order it has {m} correct responses among the first k.",
+    "pass": "how often at least {m} of the first k are correct.",
+}
+
+
+def ordinal(m: int) -> str:
+    """The ordinal number: "1st", "2nd", "10th"."""
+    return f"{m}{'th' if m % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(m % 10, 'th')}"
+
+
+def sizes(row: Row) -> str:
+    """What a table says of its pools: n, or from where to where it goes, how many problems, and what is counted to."""
+    least = int([*row.pass_at_k_random][-1])
+    n = f"n = {row.n}" if least == row.n else f"n = {least:,} to {row.n:,} (budgets up to {least:,})"
+    told = "" if row.correct == 1 else f", samples to the {ordinal(row.correct)} correct"
+    return f"{n}, {row.problems} problems ({row.solvable} solvable){told}"
 
 
 @dataclass(frozen=True)
@@ -338,6 +368,7 @@ class Column:
     reference    reference -> text in the line of a `Reference`
     kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
     is_text      whether it is aligned to the left; such texts come from plugins, and may hold any character
+    correct      which correct response the table counts to
     """
 
     head: str
@@ -345,6 +376,7 @@ class Column:
     reference: Callable[[Reference], str] = lambda reference: ""
     kept: int = 10
     is_text: bool = False
+    correct: int = 1
 
     @property
     def one_line(self) -> str:
@@ -355,7 +387,9 @@ class Column:
     def legend(self) -> str:
         """One sentence that explains it below the table; "" if its heading says all."""
         name = self.one_line.partition(" ")[0].partition("@")[0]
-        return f"{name}: {LEGENDS[name]}" if name in LEGENDS else ""
+        texts = LEGENDS if self.correct == 1 else LEGENDS | LATER_LEGENDS
+        text = texts.get("samples-to" if name.startswith("samples-to") else name, "")
+        return text and f"{name}: {text.format(m=self.correct, nth=ordinal(self.correct))}"
 
 
 def percent(value: float | None) -> str:
@@ -398,12 +432,31 @@ def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
     if corrected:
         q_or_p = Column("q\n", lambda row: (number if in_file else chance)(row.q_random), kept=3)
     budgets = [k for k in BUDGETS if k in first.pass_at_k_random]
-    return [
+    kept_hits = next((row for row in rows if row.hits_at_k), first)  # subset methods have none
+
+    def hits(k: str) -> Column:
+        return Column(
+            f"hits@{k}",
+            lambda row: number((row.hits_at_k or {}).get(k)),
+            lambda line: number(line.hits_at_k.get(k)) if line.hits_at_k else "",
+            4,
+        )
+
+    def enriched(share: str) -> Column:
+        def text(row: Row) -> str:
+            values, intervals = row.enrichment_factor or {}, row.enrichment_factor_ci or {}
+            return _with_interval(values.get(share), intervals.get(share), digits)
+
+        return Column(
+            f"EF{share}%\n[95 %]", text, lambda line: "1" if line.enrichment_factor else "", 10 if share == "5" else 8
+        )
+
+    made = [
         Column("selector", lambda row: row.name, lambda line: line.label, is_text=True),
         Column("embedder", lambda row: row.embedder, kept=10 if len(embedders(rows)) > 1 else 0, is_text=True),
         Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
         Column(
-            "samples-to-\ncorrect",
+            "samples-to-\n" + ("correct" if first.correct == 1 else f"{ordinal(first.correct)} correct"),
             lambda row: number(row.samples_to_correct),
             lambda line: number(line.samples_to_correct),
         ),
@@ -422,12 +475,16 @@ def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
             lambda line: str(line.k95 or ("-" if in_file else "")),
             5,
         ),
+        *(hits(k) for k in BUDGETS if k in (kept_hits.hits_at_k or {})),
+        *(enriched(share) for share in kept_hits.enrichment_factor or {}),
     ]
+    return [replace(column, correct=first.correct) for column in made]
 
 
 def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]]]:
     """A table's texts: the lines of the references, and the lines of the rows; a line has a text for each column."""
-    first = [[column.reference(reference) for column in shown] for reference in references(rows[0])]
+    told = next((row for row in rows if row.hits_at_k), rows[0])
+    first = [[column.reference(reference) for column in shown] for reference in references(told)]
     return first, [[column.text(row) for column in shown] for row in rows]
 
 

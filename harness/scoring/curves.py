@@ -52,20 +52,21 @@ def budgets(n: int) -> list[int]:
 
 def random_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
     """pass@k of random selection, (problems, budgets)."""
-    return np.stack([metrics.random_pass_at_k(outcomes.n, outcomes.c, k) for k in ks], axis=1)
+    return np.stack([metrics.random_pass_at_k(outcomes.n, outcomes.c, k, outcomes.correct) for k in ks], axis=1)
 
 
 def oracle_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
-    """pass@k of the oracle, (problems, budgets): its first pick is correct if any response is."""
-    return np.repeat((outcomes.c > 0)[:, None].astype(float), len(ks), axis=1)
+    """pass@k of the oracle, (problems, budgets): its first m picks are correct if so many responses are."""
+    shares: Floats = (outcomes.solvable[:, None] & (np.array(ks) >= outcomes.correct)).astype(float)
+    return shares
 
 
 def selected_shares(outcomes: Outcomes, ks: Sequence[int]) -> tuple[list[int], Floats]:
-    """The budgets, and for each problem and budget the share of trials with a correct response, (problems, budgets).
+    """The budgets, and for each problem and budget the share of trials that hit by it, (problems, budgets).
 
     For a ranker the budgets are `ks`. No budget may exceed the size of the smallest pool: else the rank N+1, which
-    means "no correct response", would count as a hit. For a subset method `ks` is ignored: the budgets are those for
-    which every problem has a subset.
+    means "not so many are correct", would count as a hit. For a subset method `ks` is ignored: the budgets are those
+    for which every problem has a subset.
     """
     if outcomes.hits is not None:
         complete = [k for k, hits in sorted(outcomes.hits.items()) if len(hits) == len(outcomes.n)]

@@ -1,15 +1,20 @@
 """Samples-to-correct, pass@k, win, tie, loss: of a ranking, and of random selection in closed form; maj@k, best-of-k.
 
-Two estimators, never mixed (N responses to a problem, c of them correct):
-- random selection without replacement: samples-to-correct (N+1)/(c+1) (Tuyls et al. 2025, appendix), and pool pass@k
-  = 1 - C(N-c, k)/C(N, k) (Chen et al. 2021, equation 1);
-- a ranking: samples-to-correct is the rank of the first correct response (1 = first), pass@k the share of (problem,
+Two estimators, never mixed (N responses to a problem, c of them correct), both of the m-th correct response (m = 1: the
+first; `--correct` names another):
+- random selection without replacement: samples-to-correct m (N+1)/(c+1) (for m = 1 Tuyls et al. 2025, appendix; its
+  law is the negative hypergeometric one), and pass@k, the chance of at least m correct responses among the first k (for
+  m = 1 1 - C(N-c, k)/C(N, k), Chen et al. 2021, equation 1);
+- a ranking: samples-to-correct is the rank of the m-th correct response (1 = first), pass@k the share of (problem,
   trial) with that rank <= k.
-A problem with c = 0 counts N+1 in both means, as the closed form gives; it is never dropped. Beside this mean there is
-one over the solvable problems only, and for each budget the restricted mean, of min(rank, budget + 1): the calls used
-when stopping after `budget`, which no unsolvable problem can dominate. Every selector, subset methods too, has the gain
-at a budget: its pass@k minus that of random selection. Intervals and tests are in `stats`. A degenerate value is None,
-never NaN.
+A problem is solvable where c >= m. Any other counts N+1 in both means, as the closed form for c = 0 gives; it is never
+dropped. Beside this mean there is one over the solvable problems only, and for each budget the restricted mean, of
+min(rank, budget + 1): the calls used when stopping after `budget`, which no unsolvable problem can dominate. Every
+selector, subset methods too, has the gain at a budget: its pass@k minus that of random selection. Intervals and tests
+are in `stats`. A degenerate value is None, never NaN.
+
+hits@k is how many of the first k are correct, and the enrichment factor at x % the share of correct responses among the
+first x % of an order by that in the pool: what screens of molecules report. Random selection has k c/N, and 1.
 
 With several seeds a problem has one pool per seed, or more trials on the same pool. Both are averaged inside the
 problem before anything is computed over problems.
@@ -41,7 +46,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, isqrt, sqrt
 from typing import Any
@@ -54,6 +59,7 @@ from harness.records import Floats, Ints
 from . import stats
 
 CEILING = 0.95
+SHARES = (0.01, 0.05)  # of the pool, for enrichment factors: orders are kept up to the largest
 NEGLIGIBLE = 1e-15  # a probability
 
 Sizes = tuple[tuple[int, int, float], ...]  # ascending: size, how many answers have it, sum of their correct shares
@@ -62,56 +68,78 @@ Sizes = tuple[tuple[int, int, float], ...]  # ascending: size, how many answers 
 # Random selection, in closed form.
 
 
-def random_samples_to_correct(n: Ints, c: Ints) -> Floats:
-    """The expected rank of the first correct response in a random order, (N+1)/(c+1); N+1 where c = 0."""
-    expected: Floats = (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+def random_samples_to_correct(n: Ints, c: Ints, m: int = 1) -> Floats:
+    """The expected rank of the m-th correct response in a random order, m (N+1)/(c+1); N+1 where c < m."""
+    above = np.asarray(c, float) + 1
+    expected: Floats = np.minimum(m, above) * (np.asarray(n, float) + 1) / above
     return expected
 
 
-def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
-    """P(no correct response among the first k of a random order) = C(N-c, k)/C(N, k); arguments broadcast."""
+def random_hits(n: Ints, c: Ints, k: Ints, hits: int) -> Floats:
+    """P(exactly so many `hits` among the first k of a random order) = C(c, hits) C(N-c, k-hits)/C(N, k); broadcasts."""
     n, c, k = np.broadcast_arrays(np.asarray(n, float), np.asarray(c, float), np.asarray(k, float))
-    possible = n - c >= k
-    left = np.where(possible, n - c - k, 0)
+    possible = (n - c >= k - hits) & (k >= hits) & (c >= hits)
+    left = np.where(possible, n - c - k + hits, 0)
     log = gammaln(n - c + 1) - gammaln(left + 1) - gammaln(n + 1) + gammaln(np.where(possible, n - k, 0) + 1)
-    misses: Floats = np.where(possible, np.where(c == 0, 1.0, np.exp(np.minimum(log, 0.0))), 0.0)
+    if hits:
+        for of in (k, c):
+            log = log + gammaln(of + 1) - gammaln(np.where(possible, of - hits, 0) + 1)
+        log = log - gammaln(hits + 1)
+    chances: Floats = np.where(possible, np.where(c == 0, 1.0, np.exp(np.minimum(log, 0.0))), 0.0)
+    return chances
+
+
+def random_misses(n: Ints, c: Ints, k: Ints, m: int = 1) -> Floats:
+    """P(fewer than m correct responses among the first k of a random order), for m = 1 C(N-c, k)/C(N, k); broadcasts.
+
+    For all k at once it is what is left of the law of the m-th correct response's rank: P(rank > k).
+    """
+    fewer = np.minimum(sum(random_hits(n, c, k, hits) for hits in range(m)), 1.0)
+    misses: Floats = np.where(np.asarray(c) < m, 1.0, fewer)
     return misses
 
 
-def random_pass_at_k(n: Ints, c: Ints, k: int) -> Floats:
+def random_pass_at_k(n: Ints, c: Ints, k: int, m: int = 1) -> Floats:
     """pass@k of random selection on each problem's pool, (problems,)."""
-    return 1.0 - random_misses(n, c, np.minimum(k, n))
+    return 1.0 - random_misses(n, c, np.minimum(k, n), m)
 
 
-def random_restricted_mean(n: Ints, c: Ints, budget: int) -> Floats:
-    """The expected min(rank, budget + 1) in a random order: the sum over k = 0 ... budget of C(N-c, k)/C(N, k).
+def random_restricted_mean(n: Ints, c: Ints, budget: int, m: int = 1) -> Floats:
+    """The expected min(rank, budget + 1) in a random order: the sum over k = 0 ... budget of P(rank > k).
 
-    In closed form (N + 1 - (N - budget - c) C(N-c, budget)/C(N, budget)) / (c + 1).
+    In closed form: with i < m correct responses among the first `budget`, the rank lies (m - i) (N - budget + 1) /
+    (c - i + 1) beyond the budget on average, and 1 of that counts. For m = 1 it comes to
+    (N + 1 - (N - budget - c) C(N-c, budget)/C(N, budget)) / (c + 1).
     """
     n, c = np.asarray(n, float), np.asarray(c, float)
     at = np.minimum(budget, n)
-    mean: Floats = (n + 1 - np.maximum(n - at - c, 0) * random_misses(n, c, at)) / (c + 1)
+    beyond: Floats = np.zeros(np.shape(n))  # times c + 1
+    for i in range(m):
+        further = (m - i) * (n - at + 1) * ((c + 1) / np.maximum(c - i + 1, 1)) - (c + 1)
+        beyond = beyond + further * random_hits(n, c, at, i)
+    mean: Floats = np.where(c < m, at + 1, (m * (n + 1) - beyond) / (c + 1))
     return mean
 
 
-def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
+def random_budget_for(share: float, n: Ints, c: Ints, m: int = 1) -> int | None:
     """The smallest k at which random selection's pass@k reaches `share` of the ceiling; as `budget_for`."""
-    n, c = np.asarray(n)[np.asarray(c) > 0], np.asarray(c)[np.asarray(c) > 0]
+    n, c = np.asarray(n)[np.asarray(c) >= m], np.asarray(c)[np.asarray(c) >= m]
     if not n.size:
         return None
     target = share * n.size - 1e-9
-    return 1 + bisect_left(range(1, int(n.max()) + 1), target, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
+    return 1 + bisect_left(range(1, int(n.max()) + 1), target, key=lambda k: float(random_pass_at_k(n, c, k, m).sum()))
 
 
-def telling_budget(n: Ints, c: Ints) -> int | None:
+def telling_budget(n: Ints, c: Ints, m: int = 1) -> int | None:
     """The budget, 1, 2, 4, ... or the least N, at which random selection solves about half of the solvable problems.
 
     There the hit of a subset varies most, and no selector can influence it. None where no problem is solvable.
     """
-    if not (np.asarray(c) > 0).any():
+    if not (np.asarray(c) >= m).any():
         return None
-    half = float((c > 0).mean()) / 2
-    return min(budgets(int(n.min())), key=lambda k: (abs(round(float(random_pass_at_k(n, c, k).mean()) - half, 12)), k))
+    half = float((c >= m).mean()) / 2
+    off = {k: round(float(random_pass_at_k(n, c, k, m).mean()) - half, 12) for k in budgets(int(n.min()))}
+    return min(off, key=lambda k: (abs(off[k]), k))
 
 
 # A ranking, or subsets.
@@ -122,23 +150,28 @@ def budgets(n: int) -> list[int]:
     return sorted({1 << power for power in range(n.bit_length())} | {n})
 
 
-def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
+def size_of(share: float, n: int) -> int:
+    """How many responses that share of n is, rounded up, as RDKit counts (`rdkit.ML.Scoring`)."""
+    return ceil(n * share)
+
+
+def budget_for(share: float, ranks: Ints, c: Ints, m: int = 1) -> int | None:
     """The smallest k at which pass@k reaches `share` of the ceiling; the ceiling is the share of solvable problems.
 
-    ranks (problems, trials); a problem is solvable where c > 0. None where no problem is solvable.
+    ranks (problems, trials); a problem is solvable where c >= m. None where no problem is solvable.
     """
-    solvable = np.sort(ranks[c > 0], axis=None)
+    solvable = np.sort(ranks[c >= m], axis=None)
     return int(solvable[ceil(share * solvable.size - 1e-9) - 1]) if solvable.size else None
 
 
-def win_tie_loss(ranks: Ints, n: Ints, c: Ints) -> tuple[Floats, Floats, Floats]:
+def win_tie_loss(ranks: Ints, n: Ints, c: Ints, m: int = 1) -> tuple[Floats, Floats, Floats]:
     """The exact P(rank < R), P(rank = R), P(rank > R) per problem and trial, where R is the rank in a random order.
 
-    For c = 0 both are N+1: a tie. Random selection itself has win = loss in expectation.
+    For c < m both are N+1: a tie. Random selection itself has win = loss in expectation.
     """
     n, c = np.asarray(n)[:, None], np.asarray(c)[:, None]
-    win = np.where(c == 0, 0.0, random_misses(n, c, ranks))
-    loss = np.where(c == 0, 0.0, 1.0 - random_misses(n, c, ranks - 1))
+    win = np.where(c < m, 0.0, random_misses(n, c, ranks, m))
+    loss = np.where(c < m, 0.0, 1.0 - random_misses(n, c, ranks - 1, m))
     return win, 1.0 - win - loss, loss
 
 
@@ -147,10 +180,13 @@ class Outcomes:
     """The values that a row's metrics are computed from. An entry is one pool; the `pools` of a problem are adjacent.
 
     n, c, errors  (entries,) pool sizes, correct responses, verifier errors
-    ranks         (entries, trials) rank of the first correct response, N+1 where there is none; None for subsets
-    hits          k -> (entries, trials) whether a subset of size k held a correct response; None for rankers. If some
+    ranks         (entries, trials) rank of the m-th correct response, N+1 where there are fewer; None for subsets
+    hits          k -> (entries, trials) whether a subset of size k held m correct responses; None for rankers. If some
                   entries have no subset of size k, the array has rows for the others only
     pools         how many pools each problem has: one per seed
+    correct       m: which correct response is counted to
+    counts        k -> (entries, trials) how many of the first k are correct, a k below 1 being a share of the pool;
+                  None if orders were not kept for that
     """
 
     n: Ints
@@ -159,6 +195,13 @@ class Outcomes:
     ranks: Ints | None = None
     hits: dict[int, Floats] | None = None
     pools: int = 1
+    correct: int = 1
+    counts: dict[float, Ints] | None = None
+
+    @property
+    def solvable(self) -> Any:
+        """Whether a pool has as many correct responses as are counted to, (entries,)."""
+        return self.c >= self.correct
 
     def inside(self, values: Floats) -> Floats:
         """The mean over each problem's pools, (problems, ...); values (entries, ...)."""
@@ -167,15 +210,15 @@ class Outcomes:
         return mean
 
     def inside_solvable(self, values: Floats) -> Floats:
-        """The mean over each problem's pools with c > 0, for the problems that have one; values (entries,)."""
-        solvable = (self.c > 0).reshape(-1, self.pools)
+        """The mean over each problem's solvable pools, for the problems that have one; values (entries,)."""
+        solvable = self.solvable.reshape(-1, self.pools)
         some = solvable.any(axis=1)
         kept = np.where(solvable, np.asarray(values, float).reshape(-1, self.pools), 0.0)
         mean: Floats = kept[some].sum(axis=1) / solvable[some].sum(axis=1)
         return mean
 
     def hits_within(self, k: int) -> Floats | None:
-        """Whether the first k picks, or the subset of size k, hold a correct response: (entries, trials) of 0 and 1.
+        """Whether the first k picks, or the subset of size k, hold m correct ones: (entries, trials) of 0 and 1.
 
         None if there are neither ranks nor, for each entry, a subset of size k.
         """
@@ -184,7 +227,7 @@ class Outcomes:
             return None if hits is None or len(hits) < len(self.n) else np.asarray(hits, float)
         if self.ranks is None:
             return None
-        within: Floats = ((self.c[:, None] > 0) & (self.ranks <= k)).astype(float)  # N+1 <= k must not count
+        within: Floats = (self.solvable[:, None] & (self.ranks <= k)).astype(float)  # N+1 <= k must not count
         return within
 
 
@@ -197,12 +240,17 @@ def over_seeds(groups: Sequence[Sequence[Outcomes]]) -> Outcomes:
         return stacked.reshape(-1, *stacked.shape[2:])
 
     first = groups[0][0]
+
+    def by_k(name: str) -> dict[Any, Any] | None:
+        """The tables of hits or counts, at the k that all cells have."""
+        tables = [[getattr(cell, name) or {} for cell in cells] for cells in groups]
+        shared = [k for k in getattr(first, name) or () if all(k in table for cells in tables for table in cells)]
+        return {k: joined([[table[k] for table in cells] for cells in tables]) for k in shared}
+
     n, c, errors = (joined([[getattr(cells[0], name)] for cells in groups]) for name in ("n", "c", "errors"))
     ranks = joined([[cell.ranks for cell in cells] for cells in groups]) if first.ranks is not None else None
-    hits = None
-    if first.hits is not None:
-        hits = {k: joined([[(cell.hits or {})[k] for cell in cells] for cells in groups]) for k in first.hits}
-    return Outcomes(n, c, errors, ranks, hits, len(groups))
+    hits, counts = (None if getattr(first, name) is None else by_k(name) for name in ("hits", "counts"))
+    return Outcomes(n, c, errors, ranks, hits, len(groups), first.correct, counts)
 
 
 # The metrics of a row.
@@ -214,29 +262,32 @@ def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
     A subset method has pass@k, its gain and the values at the telling budget; it lacks what needs a rank. What lacks a
     value is None, or absent. `seed` seeds the bootstrap resamples.
     """
-    n, c, shape = outcomes.n, outcomes.c, (-1, outcomes.pools)
+    n, c, m, shape = outcomes.n, outcomes.c, outcomes.correct, (-1, outcomes.pools)
     ks = budgets(int(n.min())) if n.size else []
-    random = random_samples_to_correct(n, c)
+    random = random_samples_to_correct(n, c, m)
     row: dict[str, Any] = {
+        "correct": m,
         "n": int(n.max()) if n.size else 0,
         "problems": n.size // outcomes.pools,
-        "solvable": int((c > 0).reshape(shape).any(axis=1).sum()),
+        "solvable": int(outcomes.solvable.reshape(shape).any(axis=1).sum()),
         "errors": int(outcomes.errors.sum()),
         "flagged": bool(outcomes.errors.sum() > 0.01 * n.sum()),
         "samples_to_correct_random": _mean(random),
         "samples_to_correct_random_solvable": _mean(outcomes.inside_solvable(random)),
-        "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k)) for k in ks},
-        "restricted_mean_random": {str(k): _mean(random_restricted_mean(n, c, k)) for k in ks},
-        "k95_random": random_budget_for(CEILING, n, c),
-        "trust": stats.trust(n.reshape(shape), c.reshape(shape)),
+        "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k, m)) for k in ks},
+        "restricted_mean_random": {str(k): _mean(random_restricted_mean(n, c, k, m)) for k in ks},
+        "k95_random": random_budget_for(CEILING, n, c, m),
+        "trust": stats.trust(n.reshape(shape), c.reshape(shape), m),
         "pass_at_k": _pass_at_k(outcomes, ks),
         **_gains(outcomes, ks, seed),
         **_at_budget(outcomes),
+        **_hits(outcomes, seed),
     }
-    # The rank of the first correct response in the best and in the worst order; N+1 where c = 0.
-    for name, ranks in (("oracle", np.where(c > 0, 1, n + 1)), ("anti_oracle", n - c + 1)):
+    # The rank of the m-th correct response in the best and in the worst order; N+1 where c < m.
+    for name, best in (("oracle", m), ("anti_oracle", n - c + m)):
+        ranks = np.where(outcomes.solvable, best, n + 1)
         row[f"samples_to_correct_{name}"] = _mean(ranks)
-        row[f"pass_at_k_{name}"] = _pass_at_k(Outcomes(n, c, outcomes.errors, ranks[:, None]), ks)
+        row[f"pass_at_k_{name}"] = _pass_at_k(Outcomes(n, c, outcomes.errors, ranks[:, None], correct=m), ks)
     if outcomes.ranks is not None and n.size:
         row |= _of_ranks(outcomes, outcomes.ranks, ks, seed)
         if row["k95"] is not None:
@@ -251,7 +302,8 @@ def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
     for name, count in (("improvement", "problems"), ("improvement_solvable", "solvable")):
         if row.get(name) is not None and row[f"{name}_ci"] is None:
             absent[f"{name}_ci"] = stats.why_none(row[count], stats.TOO_WIDE)
-    for name, reason in (("restricted_improvement_ci", stats.TOO_WIDE), ("gain_at_k_ci", stats.BEYOND_RANGE)):
+    beyond = dict.fromkeys(("gain_at_k_ci", "hits_at_k_ci"), stats.BEYOND_RANGE)
+    for name, reason in {"restricted_improvement_ci": stats.TOO_WIDE, **beyond}.items():
         if ks := [k for k, ends in row.get(name, {}).items() if ends is None]:
             absent[name] = f"k = {', '.join(ks)}: {stats.why_none(row['problems'], reason)}"
     return absent
@@ -259,14 +311,14 @@ def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _of_ranks(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
     """What needs a ranker's ranks: of all problems, of solvable ones, and stopped at each k."""
-    n, c, names = outcomes.n, outcomes.c, [str(k) for k in ks]
+    n, c, m, names = outcomes.n, outcomes.c, outcomes.correct, [str(k) for k in ks]
     # Columns (problems, 1 + budgets): without a budget, then stopped at each.
-    expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
+    expected = [random_samples_to_correct(n, c, m), *(random_restricted_mean(n, c, k, m) for k in ks)]
     observed = [ranks.mean(axis=1), *(np.minimum(ranks, k + 1).mean(axis=1) for k in ks)]
     random, selected = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, observed))
     intervals = stats.ratio_intervals(random, selected, seed)
     ratios = random.mean(axis=0) / selected.mean(axis=0)
-    win, tie, loss = map(_mean, win_tie_loss(ranks, n, c))
+    win, tie, loss = map(_mean, win_tie_loss(ranks, n, c, m))
     row: dict[str, Any] = {
         "samples_to_correct": _mean(selected[:, 0]),
         "improvement": float(ratios[0]),
@@ -275,10 +327,10 @@ def _of_ranks(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int) -> 
         "restricted_improvement": dict(zip(names, ratios[1:].tolist(), strict=True)),
         "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
         **{"win": win, "tie": tie, "loss": loss},
-        "p_random": stats.random_order_test(ranks, n, c),
-        "k95": budget_for(CEILING, ranks, c),
+        "p_random": stats.random_order_test(ranks, n, c, m),
+        "k95": budget_for(CEILING, ranks, c, m),
     }
-    if (c > 0).any():
+    if outcomes.solvable.any():
         a, b = outcomes.inside_solvable(expected[0]), outcomes.inside_solvable(observed[0])
         row["samples_to_correct_solvable"] = _mean(b)
         row["improvement_solvable"] = float(a.mean() / b.mean())
@@ -291,8 +343,8 @@ def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
     hits_at = {k: hits for k in ks if (hits := outcomes.hits_within(k)) is not None}
     if not hits_at:
         return {"gain_at_k": {}, "gain_at_k_ci": {}}
-    n, c, names = outcomes.n, outcomes.c, [str(k) for k in hits_at]
-    columns = [outcomes.inside(hits.mean(axis=1) - random_pass_at_k(n, c, k)) for k, hits in hits_at.items()]
+    n, c, m, names = outcomes.n, outcomes.c, outcomes.correct, [str(k) for k in hits_at]
+    columns = [outcomes.inside(hits.mean(axis=1) - random_pass_at_k(n, c, k, m)) for k, hits in hits_at.items()]
     gains = np.round(np.stack(columns, axis=1), 12)  # a rounding error of a certain hit is no gain
     intervals = stats.difference_intervals(gains, seed, widest=1.0)
     return {
@@ -301,21 +353,49 @@ def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
     }
 
 
+def _hits(outcomes: Outcomes, seed: int) -> dict[str, Any]:
+    """hits@k by k, and the enrichment factor by per cent, with intervals over problems; {} if orders were not kept.
+
+    A pool without a correct response has no enrichment factor, and is left out there.
+    """
+    if not outcomes.counts or not outcomes.n.size:
+        return {}
+    n, c = outcomes.n, outcomes.c
+    ks = [int(k) for k in outcomes.counts if k >= 1]
+    shares = np.stack([outcomes.inside(outcomes.counts[k].mean(axis=1) / k) for k in ks], axis=1)
+    intervals = stats.difference_intervals(shares, seed, widest=1.0)
+    limits = [ends and [k * max(ends[0], 0.0), k * min(ends[1], 1.0)] for k, ends in zip(ks, intervals, strict=True)]
+    row: dict[str, Any] = {
+        "hits_at_k": {str(k): float(k * mean) for k, mean in zip(ks, shares.mean(axis=0), strict=True)},
+        "hits_at_k_ci": {str(k): ends and [*map(stats.rounded, ends)] for k, ends in zip(ks, limits, strict=True)},
+        "hits_at_k_random": {str(k): _mean(k * c / n) for k in ks},
+        **{"enrichment_factor": {}, "enrichment_factor_ci": {}},
+    }
+    with_any = replace(outcomes, correct=1)
+    for share in SHARES:
+        of_share = outcomes.counts[share].mean(axis=1) / [size_of(share, size) for size in n.tolist()]
+        values = with_any.inside_solvable(of_share * n / np.maximum(c, 1))
+        ends = stats.difference_interval(values, seed) if values.size else None
+        row["enrichment_factor"][f"{100 * share:g}"] = _mean(values)
+        row["enrichment_factor_ci"][f"{100 * share:g}"] = ends and [stats.rounded(max(ends[0], 0.0)), ends[1]]
+    return row
+
+
 def _at_budget(outcomes: Outcomes) -> dict[str, Any]:
     """At the telling budget: the test against random subsets, and the chances of win, tie and loss against one."""
-    n, c = outcomes.n, outcomes.c
-    budget = telling_budget(n, c) if n.size else None
+    n, c, m = outcomes.n, outcomes.c, outcomes.correct
+    budget = telling_budget(n, c, m) if n.size else None
     hits = None if budget is None else outcomes.hits_within(budget)
     if budget is None or hits is None:
         return {"budget": budget}
-    chances = random_pass_at_k(n, c, budget)
+    chances = random_pass_at_k(n, c, budget, m)
     win, loss = float((hits * (1 - chances[:, None])).mean()), float(((1 - hits) * chances[:, None]).mean())
     p = stats.random_subset_test(hits, chances)
     return {"budget": budget, "p_budget": p, "win_budget": win, "tie_budget": 1.0 - win - loss, "loss_budget": loss}
 
 
 def _pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
-    """k, as text -> share of (entry, trial) pairs whose first k picks, or subset of size k, hold a correct response.
+    """k, as text -> share of (entry, trial) pairs whose first k picks, or subset of size k, hold m correct responses.
 
     A subset method has its own budgets: `ks` is ignored, and pools without a subset of size k are left out at k.
     """

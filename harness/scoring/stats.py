@@ -46,7 +46,7 @@ TOO_WIDE = "too few problems, or too few that differ: it would reach a factor of
 BEYOND_RANGE = "too few problems, or too few that differ: it would reach over all that is possible"
 
 
-def trust(n: Ints, c: Ints) -> Literal["nominal", "rough", "few problems"]:
+def trust(n: Ints, c: Ints, m: int = 1) -> Literal["nominal", "rough", "few problems"]:
     """How far `improvement_ci` on a pool can be trusted; n, c (problems,), or (problems, seeds).
 
     "few problems": fewer than 100. "rough": one problem holds more than 3 % of all calls that random selection is
@@ -54,7 +54,7 @@ def trust(n: Ints, c: Ints) -> Literal["nominal", "rough", "few problems"]:
     """
     if len(n) < FEW_PROBLEMS:
         return "few problems"
-    expected = (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+    expected = np.minimum(m, np.asarray(c, float) + 1) * (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
     expected = expected.reshape(len(expected), -1).mean(axis=1)
     return "rough" if expected.max() > LARGEST_SHARE * expected.sum() else "nominal"
 
@@ -154,20 +154,20 @@ def rounded(value: float) -> float:
 # One selector against random
 
 
-def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
-    """Two-sided p of the mean rank of the first correct response if all orders were random; None if no rank can vary.
+def random_order_test(ranks: Ints, n: Ints, c: Ints, m: int = 1) -> float | None:
+    """Two-sided p of the mean rank of the m-th correct response if all orders were random; None if no rank can vary.
 
     ranks (problems, trials). The null distribution is exact: given (N, c) the ranks of random orders are independent
     and negative hypergeometric, and their sum follows the convolution. Trials that agree are not independent evidence:
-    they count as `independent_trials`. Problems with c = 0 or c = N have one possible rank and drop out. p >= 1e-10.
+    they count as `independent_trials`. Problems with c < m or c = N have one possible rank and drop out. p >= 1e-10.
     """
     ranks, n, c = np.asarray(ranks), np.asarray(n), np.asarray(c)
-    varies = (c > 0) & (c < n)
+    varies = (c >= m) & (c < n)
     ranks, n, c = ranks[varies], n[varies], c[varies]
     if not ranks.size:
         return None
-    trials = independent_trials(ranks, (n + 1) / (c + 1))
-    first, law = _rank_sum_law(n, c, trials)
+    trials = independent_trials(ranks, m * (n + 1) / (c + 1))
+    first, law = _rank_sum_law(n, c, trials, m)
     return _two_sided(law, float(trials * ranks.mean(axis=1).sum()) - first)
 
 
@@ -193,22 +193,24 @@ def _two_sided(law: Floats, value: float) -> float:
     return rounded(min(1.0, max(P_FLOOR, 2 * float(min(tails)))))
 
 
-def _rank_sum_law(n: Ints, c: Ints, trials: int) -> tuple[int, Floats]:
-    """The law of the sum of `trials` random orders' ranks of each problem, 0 < c < N: `first`, and P(first), ...
+def _rank_sum_law(n: Ints, c: Ints, trials: int, m: int = 1) -> tuple[int, Floats]:
+    """The law of the sum of `trials` random orders' ranks of each problem, m <= c < N: `first`, and P(first), ...
 
     It is the inverse transform of the product of the problems' characteristic functions, which is 0 except at the
     lowest frequencies. Only these are computed, four times as many in each step, until the highest ones are 0.
     """
-    mean = trials * float(((n + 1) / (c + 1)).sum())
-    variance = trials * float((c * (n + 1) * (n - c) / ((c + 1) ** 2 * (c + 2))).sum())
+    mean = trials * float((m * (n + 1) / (c + 1)).sum())
+    variance = trials * float((m * (c + 1 - m) * (n + 1) * (n - c) / ((c + 1) ** 2 * (c + 2))).sum())
     # A sum of ranks has tails no heavier than a geometric law's: beyond the window less than 1e-7 in the worst case.
-    first = max(trials * len(n), int(mean - 12 * variance**0.5))
-    last = min(trials * int((n - c + 1).sum()), int(mean + 16 * variance**0.5) + 1)
+    first = max(trials * len(n) * m, int(mean - 12 * variance**0.5))
+    last = min(trials * int((n - c + m).sum()), int(mean + 16 * variance**0.5) + 1)
 
     kinds, counts = np.unique(np.stack([n, c]), axis=1, return_counts=True)
     n_of, c_of, before = kinds[0][:, None], kinds[1][:, None], np.arange(int((kinds[0] - kinds[1]).max()) + 1)
-    missed = np.cumprod(np.maximum(n_of - c_of - before, 0) / np.maximum(n_of - before, 1), axis=1)  # P(rank > 1), ...
-    steps = -np.diff(missed, axis=1, prepend=1.0)  # P(rank = 1), P(rank = 2), ... (kinds, longest)
+    missed = np.cumprod(np.maximum(n_of - c_of - before, 0) / np.maximum(n_of - before, 1), axis=1)
+    steps = -np.diff(missed, axis=1, prepend=1.0)  # P(the first one has rank 1), rank 2, ... (kinds, longest)
+    for i in range(1, m):  # P(the m-th one has rank m), m + 1, ...: C(before + m - 1, m - 1) orders of what comes first
+        steps = steps * ((c_of - i) / np.maximum(n_of - i - before, 1) * ((before + i) / i))
 
     length = next_fast_len(last - first + 1, real=True)
     most, computed = length // 2 + 1, 0
@@ -217,8 +219,8 @@ def _rank_sum_law(n: Ints, c: Ints, trials: int) -> tuple[int, Floats]:
         spectrum = np.prod(_lowest_frequencies(steps, computed, length) ** (trials * counts)[:, None], axis=0)
         if np.abs(spectrum[-computed // 4 :]).max() < 1e-14:
             break
-    # Ranks are counted from 1 and the window begins at `first`.
-    spectrum *= np.exp(2j * np.pi * np.arange(computed) * ((first - trials * len(n)) / length))
+    # Ranks are counted from m and the window begins at `first`.
+    spectrum *= np.exp(2j * np.pi * np.arange(computed) * ((first - trials * len(n) * m) / length))
     return first, np.maximum(np.fft.irfft(spectrum, length), 0.0)
 
 

@@ -164,13 +164,15 @@ class Warden:
         environment: Mapping[str, str] | None = None,
         *,
         log: Path | None = None,
+        out: Path | None = None,
         limit_s: float | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         """Start a command in this process' working directory, without input; Lost if the warden has ended.
 
         environment  variables to add to those of this process
-        log          the file to which stdout and stderr are appended; None: their ends are kept
+        log          the file to which stdout and stderr are appended; without it and `out` their ends are kept
+        out          the file that stdout is written to; stderr is then this process' own
         limit_s      the time after which it is ended: by SIGTERM, and `grace_s` seconds later by SIGKILL
         """
         task = {
@@ -178,6 +180,7 @@ class Warden:
             "environment": {**os.environ, **(environment or {})},
             "folder": os.getcwd(),
             "log": log and str(log.absolute()),
+            "out": out and str(out.absolute()),
             "limit_s": limit_s,
             "grace_s": grace_s,
         }
@@ -263,12 +266,13 @@ class Wardens:
 def run_child(
     command: Sequence[str],
     environment: Mapping[str, str],
-    log: Path,
+    log: Path | None = None,
     watch: Callable[[], None] = lambda: None,
     grace_s: float = GRACE_S,
     passed: Sequence[int] = (),
+    out: Path | None = None,
 ) -> int:
-    """Run the command and return its exit status (-n if signal n ended it); stdout and stderr are appended to `log`.
+    """Run the command and return its exit status (-n if signal n ended it); `log` and `out` are those of `start`.
 
     `watch` is called several times a second while the command runs, and once after it. Any exception from it, Ctrl-C,
     and the end of this process end the command and all its descendants: by SIGTERM, and after `grace_s` by SIGKILL.
@@ -276,7 +280,7 @@ def run_child(
     """
     warden = Warden(passed)
     try:
-        status = warden.run(command, environment, watch, log=log, grace_s=grace_s).status
+        status = warden.run(command, environment, watch, log=log, out=out, grace_s=grace_s).status
         assert status is not None
         return status
     except Lost:

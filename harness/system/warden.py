@@ -56,12 +56,13 @@ def _run(task: dict[str, Any]) -> dict[str, Any] | None:
     deadline = time.monotonic() + (float("inf") if task["limit_s"] is None else task["limit_s"])
     status = None
     try:
-        with open(task["log"], "ab") if task["log"] else nullcontext(subprocess.PIPE) as out:
+        path = task["log"] or task["out"]
+        with open(path, "ab" if task["log"] else "wb") if path else nullcontext(subprocess.PIPE) as out:
             child = subprocess.Popen(
                 task["command"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=subprocess.STDOUT if task["log"] else out,
+                stderr=subprocess.STDOUT if task["log"] else None if task["out"] else out,
                 cwd=task["folder"],
                 env=task["environment"],
                 start_new_session=True,

@@ -31,7 +31,9 @@ def reproduce(
     yes: Annotated[bool, typer.Option("--yes", help="Begin without asking.")] = False,
 ) -> None:
     """Make a figure or table of the paper: all its runs, the figure, and the paper's numbers beside yours."""
+    from harness.columns.column import registry
     from harness.errors import NotBegun
+    from harness.plugin_system.component import parse_spec
     from harness.system.console import put
     from harness.system.progress import Progress
 
@@ -40,11 +42,19 @@ def reproduce(
     if name is None:
         return put("\n".join(f"{each:<17}{parts.plan()[each]['what']}" for each in parts.names()), hang=17)
     options = {"engine": engine, "executor": executor}
+    for kind, value in options.items():
+        if value:  # one line now, rather than one for each part
+            registry(()).find(kind, parse_spec(value).name)
     given = {each: [f"--{each}", value] if value else [] for each, value in options.items()}
     work = parts.named(name, scale, store, given | ({} if max_cost is None else {"max-cost": [f"{max_cost:g}"]}))
     if dry_run:
         put(f"{work.name} at scale {scale}: {work.entry['what']}; {len(work.parts)} parts; results in {work.out}")
-        put("\n".join(["fetched if not here:", *(f"  {source}" for source in parts.to_fetch(work) or ["nothing"])]))
+        for line in filter(None, (work.entry.get(each) for each in ("note", f"{scale}-hours"))):
+            put(line)
+        wanted = [f"  {source}{': here' * is_here}" for source, is_here in parts.to_fetch(work).items()]
+        put("\n".join(["fetched where not here yet:", *(wanted or ["  nothing"])]))
+        if line := parts.out_of_reach(work):
+            put(line)
         before: set[str] = set()
         for command, lines in parts.previews(work):
             told = [f"{line[:40]}... (as above)" if line in before and len(line) > 80 else line for line in lines]
@@ -54,6 +64,8 @@ def reproduce(
     progress, what = Progress(asks=not yes), f"reproduce {work.name} at scale {scale}"
     if not progress.allows(f"{what}: {len(work.parts)} parts (--dry-run lists them): begin?"):
         raise NotBegun(f"{what}: not begun: look at it with --dry-run, and add --yes to begin it unasked")
+    if line := parts.out_of_reach(work):
+        progress.say(line)
     with resumable():
         parts.carry_out(work, progress.say)
         undrawn = parts.draw(work, progress.say)

@@ -6,6 +6,7 @@ is kept in OUT/parts; the cells that it names are copied to OUT/cells, so that a
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import re
@@ -16,18 +17,23 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
 from harness.results import cells
+from harness.system.children import Warden, run_child
+from harness.system.extras import hub_is_out_of_reach
 from harness.system.json_text import digest, read, readable
 
 SCALES = ("paper", "tiny")
 PLACE = re.compile(r"\{([a-z-]+)\}")
-FOR_PLANS = {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+FAULTS = re.compile(r"^(?:not planned yet|error): (?:\d+ things stand in the way: )?|(?:; )?\(\d+\) ")
+FOR_PLANS = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_OFFLINE": "1"}
+NOT_TIMED = "hours: not known"  # a dry run times a model that is on this machine
 KEPT_LINES = re.compile(r"^(error|failed|to do|at most|not planned yet|#|.*\b(hours?|GB|weights)\b)")
 
 
@@ -41,11 +47,13 @@ class Part:
 
     status   None: not carried out yet; 0: done; another number: how it ended; text: why it was not begun
     rows     what it printed as JSON
+    most     what it takes, where its own dry run cannot say it
     """
 
     command: str
     values: Mapping[str, Any]
     id: str | None = None
+    most: str = ""
     status: int | str | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -95,7 +103,7 @@ class Reproduction:
                     values = dict(scale)
                     for name, item in zip(each, items, strict=True):
                         values |= item if isinstance(item, dict) else {name: item}
-                    yield Part(entry["command"], values, entry.get("id"))
+                    yield Part(entry["command"], values, entry.get("id"), entry.get(f"{self.scale}-most", ""))
 
     def _is_made(self, text: str, part: Part) -> bool:
         try:
@@ -146,7 +154,7 @@ def plan() -> Mapping[str, Any]:
 
 def names() -> list[str]:
     """All that can be reproduced, in the paper's order."""
-    return [name for name in plan() if name not in ("lists", "fetch")]
+    return [name for name in plan() if name not in ("lists", "fetch", "sizes")]
 
 
 def named(name: str, scale: str, store: Path, given: Mapping[str, Sequence[str]]) -> Reproduction:
@@ -164,39 +172,86 @@ def process(words: Sequence[str], more: Sequence[str] = ()) -> list[str]:
     return [sys.executable, *module, *words, *([] if words[0] == "-m" else more)]
 
 
-def to_fetch(work: Reproduction) -> list[str]:
-    """What its parts read from elsewhere: models by their ids on the hub, data and weights as [fetch] names them."""
+def to_fetch(work: Reproduction) -> dict[str, bool]:
+    """What its parts read from elsewhere -> whether it is in the hub's cache here: models, data and weights."""
     wanted: dict[str, None] = {}
     for part in work.parts:
         values = [value for name in ("model", "task") if isinstance(value := part.values.get(name), str)]
         for value in values:
             if "/" in value:
-                wanted[f"model {value}: https://huggingface.co/{value}, with its licence; `hf download {value}`"] = None
+                size = plan()["sizes"].get(value, "size not known")
+                wanted[f"model {value} ({size}): https://huggingface.co/{value}, with its licence"] = None
             for source in plan()["fetch"].get(value, []) if work.scale != "tiny" else ():
                 wanted[source] = None
-        if "max-cost" in f"{part.command}{part.values.get('judge', '')}" and "judge" in part.command:
-            wanted["GPT-4o mini through OpenAI's API: it costs money, so it is asked only with --max-cost MONEY"] = None
-    return list(wanted)
+    return {source: _is_here(source) for source in wanted}
+
+
+def _is_here(source: str) -> bool:
+    name = HUB_NAME.search(source)
+    if name is None or not importlib.util.find_spec("huggingface_hub"):
+        return False
+    from huggingface_hub.constants import HF_HOME, HF_HUB_CACHE
+
+    prepared = Path(os.environ.get("HF_DATASETS_CACHE", f"{HF_HOME}/datasets")) / name[0].replace("/", "___").lower()
+    weights = Path(HF_HUB_CACHE, f"models--{name[0].replace('/', '--')}").glob("snapshots/*/*.safetensors")
+    return prepared.is_dir() or any(weights)
+
+
+def out_of_reach(work: Reproduction) -> str:
+    """One line about all that is missing here where the hub cannot be reached; "" if it can, or if nothing is."""
+    missing = [source.partition(": https")[0] for source, is_here in to_fetch(work).items() if not is_here]
+    if not missing or (importlib.util.find_spec("huggingface_hub") and not hub_is_out_of_reach()):
+        return ""
+    return (
+        f"the hub cannot be reached from here, and {len(missing)} are not in its cache here: {'; '.join(missing)}. "
+        "Copy HF_HOME from a machine where these parts' --dry-run and `hf download` have filled it, or type a part "
+        "yourself with --model FOLDER and --data FILE"
+    )
 
 
 def previews(work: Reproduction) -> Iterator[tuple[str, list[str]]]:
-    """Each part's command line, and what its own --dry-run says of steps, responses, hours and disk."""
+    """Each part's command line, and what its own --dry-run says of steps, responses, hours and disk.
+
+    Nothing is fetched for it, and no money spent. Where an earlier part has not made the list of questions yet, its
+    length is taken; where the part's dry run cannot say what it takes, what the plan says.
+    """
+    fetched = [name[0] for source in to_fetch(work) if (name := HUB_NAME.search(source))]  # told beside the parts
 
     def preview(part: Part) -> tuple[str, list[str]]:
+        most = [PLACE.sub(lambda place: part.values[place[1]], part.most)] if part.most else []
         try:
-            words = work.words(part)
+            words = work.words(replace(part, values={"max-cost": "MONEY", **part.values}))
         except NotMade as missing:
-            return part_text(work, part), [_why_not(missing)]
+            return part_text(work, part), [*most, _why_not(missing)]
         if words[0] != "run" and words[:2] != ["rl", "train"]:
-            return shown(words), ["it has no dry run"]
-        command = process(words, ["--dry-run", *(["--json"] if words[0] == "run" else [])])
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | FOR_PLANS, check=False)
-        lines = (done.stderr if words[0] == "run" else done.stdout + done.stderr).splitlines()
+            return shown(words), most or ["it makes no responses"]
+        options = list(words)
+        if "--only" in options and not Path(options[(at := options.index("--only")) + 1]).exists():
+            options[at : at + 2] = ["--limit", part.values["count"]]
+        notes = []
+        if options.count("MONEY"):
+            at = options.index("MONEY")
+            del options[at - 1 : at + 1]
+            notes = [_why_not(NotMade("max-cost"))]
+        options += ["--dry-run", *(["--json"] if words[0] == "run" else [])]
+        warden = Warden()
+        try:
+            ended = warden.run(process(options), FOR_PLANS)
+        finally:
+            warden.close()
+        lines = (ended.err if words[0] == "run" else ended.out + ended.err).splitlines()
         kept = [line for line in dict.fromkeys(lines) if KEPT_LINES.match(line) and "trl_child" not in line]
+        for line in [line for line in kept if FAULTS.match(line)]:
+            kept.remove(line)
+            faults = [fault for fault in FAULTS.split(line) if fault and not any(name in fault for name in fetched)]
+            kept += [f"{line.partition(':')[0]}: {'; '.join(faults)}"] if faults else []
+        if not any(line.startswith(("to do", "at most")) or "hour" in line for line in kept):
+            kept = [*most, *kept]
         is_timed = any("hour" in line or " takes up to " in line for line in kept)
-        return shown(words), kept if is_timed else [*kept, "hours: not known"]
+        return shown(words), [*kept, *notes, *([] if is_timed else [NOT_TIMED])]
 
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+    # One after another where they may time a model on the same GPU.
+    with ThreadPoolExecutor(1 if shutil.which("nvidia-smi") else min(4, os.cpu_count() or 1)) as pool:
         yield from pool.map(preview, work.parts)
 
 
@@ -215,9 +270,8 @@ def carry_out(work: Reproduction, say: Callable[[str], None]) -> None:
             continue
         say(f"part {number} of {len(work.parts)}: {shown(words)}")
         printed = work.out / "parts" / f"{readable(words[0].strip('-'))}-{digest(words, 12)}.json"
-        with printed.open("wb") as file:
-            more = ["--json", *([] if words[0] == "pool" else ["--yes"])]
-            part.status = subprocess.run(process(words, more), stdout=file, check=False).returncode
+        more = ["--json", *([] if words[0] == "pool" else ["--yes"])]
+        part.status = run_child(process(words, more), {}, out=printed)  # ends with this process, even by SIGKILL
         if part.status in (0, 1) and printed.stat().st_size and words[0] != "-m":
             rows = read(printed, "what a part printed", "run it again")
             part.rows = rows if isinstance(rows, list) else [rows]

@@ -11,6 +11,7 @@ from .training import Checkpoint, TrainingRun, read_metrics
 if TYPE_CHECKING:
     import torch
 
+STEP_METRICS = "figures.json"  # in a checkpoint's folder: metrics of its step, whose line in the log comes after it
 MEMORY = "bonus.safetensors"  # in a checkpoint's folder: the bonus' memory, needed to resume
 
 

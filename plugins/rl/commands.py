@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from .training import SPLITS
 
 PLUGIN = Help("A plugin in a single file; repeatable.", ("--plugin",))
 TRAINED = ("task", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
+REHEARSED = ("bonus", "seed", "step", "dev_pass_at_1", "there", "to_make", "model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +148,22 @@ def train(
             training_run.rehearse(request, one, len(every) - place)
         return
     progress, left = Progress(asks=not yes), len(every)
+    rows, failures = [], dict[int, str]()
     with resumable("the trainer was stopped; the same command goes on from its last checkpoint"):
-        rows = [training_run.train(request, one, progress, left - place) for place, one in enumerate(every)]
-    show(rows, as_json, _print_trained)
+        for place, one in enumerate(every):
+            try:
+                rows.append(training_run.train(request, one, progress, left - place))
+            except training_run.Failed as failure:  # of this seed alone
+                if left == 1:
+                    raise
+                failures[one] = str(failure)
+                progress.say(f"failed: seed {one}: {failure}")
+    if rows or not failures:
+        show(rows, as_json, _print_trained)
+    for one, line in failures.items():
+        print(f"failed: seed {one}: {line}", file=sys.stderr)
+    if failures:
+        raise typer.Exit(1)
 
 
 @app.command("eval")
@@ -157,6 +172,9 @@ def evaluate(
     given: dict[str, Any],
     folders: Annotated[list[Path], typer.Argument(help="The folders of one or more runs of one task and model.")],
     data: Data = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print checkpoints, responses, disk and time; make nothing.")
+    ] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -167,18 +185,30 @@ def evaluate(
 
     request = EvalRequest(folders=folders, **given, data=_pairs("--data", data or [], bare=""))
     progress = Progress(asks=not yes)
+    if dry_run:
+        show(evaluation.rehearse(request, progress), as_json, _print_rehearsed)
+        return
     with resumable(), progress.waiting("evaluating"):
         result = evaluation.evaluate(request, progress)
     show(evaluation.rows(result), as_json, figures.print_table)
 
 
 def _print_trained(rows: Sequence[Mapping[str, Any]]) -> None:
+    _print(rows, TRAINED)
+
+
+def _print_rehearsed(rows: Sequence[Mapping[str, Any]]) -> None:
+    _print(rows, REHEARSED)
+
+
+def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print a table; the last column, a folder, is what a narrow terminal leaves out first."""
     from harness.system.console import Heading, console, put, word_table
 
-    heads = [name.replace("_", " ").replace("pass at ", "pass@") for name in TRAINED]
-    headings = [Heading(head, kept=1 if head == "folder" else 9 - at) for at, head in enumerate(heads)]
-    texts = {float: "{:.3f}".format, type(None): lambda _: "-"}
-    cells = [[texts.get(type(row[name]), str)(row[name]) for name in TRAINED] for row in rows]
+    heads = [name.replace("_", " ").replace("pass at ", "pass@") for name in columns]
+    headings = [Heading(head, kept=1 if head == heads[-1] else 9 - at) for at, head in enumerate(heads)]
+    texts = {float: "{:.3f}".format, int: "{:,}".format, type(None): lambda _: "-"}
+    cells = [[texts.get(type(row[name]), str)(row[name]) for name in columns] for row in rows]
     put(word_table(headings, cells, console().width)[0])
 
 

@@ -36,12 +36,13 @@ from typing_extensions import TypedDict
 from harness.columns.column import Column, forget
 from harness.columns.responses import responses_of
 from harness.contracts import Engine
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Lacking
 from harness.jobs.options import RunConfig
 from harness.jobs.plan import Plan, make_plan, prompt
-from harness.jobs.price import SHORTER, Outlook, require_consent, sampling
+from harness.jobs.price import SHORTER, Outlook, Space, require_consent, sampling, space
 from harness.jobs.run import ready
-from harness.plugin_system.component import ENGINE
+from harness.plugin_system.component import ENGINE, build
+from harness.plugin_system.registry import load_registry
 from harness.records import Floats
 from harness.results.cells import EVALUATION
 from harness.results.inert_text import without_folders
@@ -54,8 +55,10 @@ from harness.system.files import write_atomically
 from harness.system.progress import Progress
 from harness_plugins.engines.vllm.engine import VLLM, environment, gpus_in_sight
 
+from ..models.location import locate
 from .checkpoints import best_step
 from .commands import EvalRequest
+from .preflight import SAMPLED, fetching, shown_size, size_of, to_sample
 from .training import Trainer, TrainingRun, read_run
 from .training_run import naming_data_options
 
@@ -65,6 +68,7 @@ MOST = 100_000  # responses to a question: pass@k is computed for every k up to 
 GROUPS = 8  # of problems, at least: work for as many engines, whatever executor there is
 FILE = f"{EVALUATION}.json"
 BASE = "base"  # the name of the initial model
+UNTRAINED = {"bonus": BASE, "trainer": None, "seed": None, "step": None, "dev_pass_at_1": None}
 
 T = TypeVar("T")
 
@@ -76,23 +80,18 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     correct responses per problem: "c" by the verifier, "c_strict" by the strict grader if there is one. HarnessError if
     the runs differ in task, model or reward.
     """
-    runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
-    request = replace(request, engine=request.engine or _default_engine(progress))
+    request, runs = _asked(request, progress)
     first = runs[0]
-    for run in runs[1:]:
-        for field in ("task", "model", "reward"):
-            if getattr(run, field) != getattr(first, field):
-                raise HarnessError(
-                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {first.folder} "
-                    f"{getattr(first, field)!r}: evaluate them apart"
-                )
-    untrained = {"bonus": BASE, "trainer": None, "seed": None, "step": None, "dev_pass_at_1": None}
     chosen = [_chosen(request, run, progress) for run in runs]  # a missing checkpoint is told first
-    policies = [(untrained, _plan(request, first, first.model, progress))] if request.base else []
+    policies = [(UNTRAINED, _plan(request, first, first.model, progress))] if request.base else []
     policies += [
-        (about, _plan(request, run, folder, progress)) for run, (about, folder) in zip(runs, chosen, strict=True)
+        (about, _plan(request, run, str(folder), progress)) for run, (about, folder) in zip(runs, chosen, strict=True)
     ]
-    require_consent("rl eval", _outlook([plan for _, plan in policies]), progress, SHORTER)
+    plans = [plan for _, plan in policies]
+    outlook = _outlook(plans)
+    if outlook.responses or outlook.seconds:
+        _say_room(request, first.model, plans[0].models_here, progress)
+    require_consent("rl eval", outlook, progress, SHORTER)
     evaluation = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -105,21 +104,96 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
         "policies": [about | _counted(plan) for about, plan in policies],
     }
     if request.likelihood:
-        _add_likelihoods(request, evaluation, [plan for _, plan in policies], first.model, progress)
+        _add_likelihoods(request, evaluation, plans, first.model, progress)
     path = (request.out or request.store / "rl") / FILE
     write_atomically(path, (json.dumps(evaluation, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
     return evaluation
 
 
-def _outlook(plans: Sequence[Plan]) -> Outlook:
-    """Estimate the time for all policies from the time per response of the first policy that lacks responses."""
+def rehearse(request: EvalRequest, progress: Progress) -> list[dict[str, Any]]:
+    """Return a row per policy: its checkpoint, and how many responses the store has and lacks; nothing is written.
+
+    GPUs, memory, disk and time are said, the time from a short probe where the model is on this disk. Where libraries
+    or data are lacking, counts are None. HarnessError for what `evaluate` would refuse.
+    """
+    request, runs = _asked(request, progress)
+    first = runs[0]
+    chosen = [(UNTRAINED, first, first.model)] if request.base else []
+    for run in runs:
+        about, folder = _chosen(request, run, progress, "exported")
+        chosen.append((about, run, str(folder) if folder else ""))
+    rows, plans, unplanned = list[dict[str, Any]](), list[Plan](), 0
+    sample: Plan | None = None
+    for about, run, model in chosen:
+        row: dict[str, Any] = {**about, "model": model or "to be exported", "there": None, "to_make": None}
+        try:
+            plan = _plan(request, run, model or first.model, progress)
+        except Lacking as failure:
+            progress.say(f"not planned yet: {failure}")
+        else:
+            total, sample = request.n * len(plan.questions), plan
+            if model:
+                plans.append(plan)
+            missing = plan.store.missing(plan.responses, plan.questions) if model else plan.questions
+            unplanned += not model
+            row |= {"there": total - request.n * len(missing), "to_make": request.n * len(missing)}
+        rows.append(row)
+    here = sample.models_here if sample else True
+    if any(row["to_make"] != 0 for row in rows):
+        _say_room(request, first.model, here, progress)
+    if sample:
+        probes = not size_of(locate(first.model)).to_fetch
+        work = _outlook(plans, [sample] * unplanned, probes)
+        progress.say(f"time: {str(work) or 'none, all is sampled'}")
+        needed = sum((space(plan) for plan in plans), Space()) + sum([space(sample)] * unplanned, Space())
+        progress.say(needed.told(sample.store.root) or "disk: nothing is to be stored")
+    if waiting := sum(row["model"] == "to be exported" for row in rows):
+        size = size_of(locate(first.model))
+        each = f"{shown_size(SAMPLED * size.parameters)} each{size.known}" if size.parameters else "sizes not known"
+        progress.say(f"disk: {waiting} checkpoints are to be exported beside themselves, {each}")
+    return rows
+
+
+def _asked(request: EvalRequest, progress: Progress) -> tuple[EvalRequest, list[TrainingRun]]:
+    """The request with its engine, and its runs; HarnessError if they differ in task, model or reward."""
+    runs = [_trusted(request, read_run(folder.absolute())) for folder in request.folders]
+    first = runs[0]
+    for run in runs[1:]:
+        for field in ("task", "model", "reward"):
+            if getattr(run, field) != getattr(first, field):
+                raise HarnessError(
+                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {first.folder} "
+                    f"{getattr(first, field)!r}: evaluate them apart"
+                )
+    return replace(request, engine=request.engine or _default_engine(progress)), runs
+
+
+def _say_room(request: EvalRequest, model: str, here: bool, progress: Progress) -> None:
+    """Say what sampling needs of this machine, if models run `here`; HarnessError if that cannot be."""
+    size = size_of(locate(model))
+    if not (request.base or request.likelihood):  # then the initial model is not loaded
+        size = replace(size, to_fetch=0)
+    engine = build(load_registry(request.plugin_files), "engine", request.engine or ENGINE, model=model)
+    for remark in to_sample(engine, size) if here else fetching("rl eval", size):
+        progress.say(remark)
+
+
+def _outlook(plans: Sequence[Plan], whole: Sequence[Plan] = (), probes: bool = True) -> Outlook:
+    """Estimate the time for all policies from the time per response of the first policy that lacks responses.
+
+    whole   plans of policies that lack all of theirs, whose model cannot be sampled from yet
+    probes  if it is false, the time is not known
+    """
     lacking = [(plan, missing) for plan in plans if (missing := plan.store.missing(plan.responses, plan.questions))]
-    if not lacking:
-        return Outlook()
+    rows = sum(sum(map(plan.rows, missing)) for plan, missing in lacking)
+    rows += sum(sum(map(plan.rows, plan.questions)) for plan in whole)
+    if not lacking or not probes:
+        longest = max((plan.size[1] for plan in (*plans, *whole)), default=0)
+        return Outlook(0, rows, rows * longest)
     plan, missing = lacking[0]
     one_policy = sampling(plan, missing, sum(map(plan.rows, missing)))
-    times = sum(len(each) for _, each in lacking) / len(missing)
+    times = rows / sum(map(plan.rows, missing))
     return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
 
 
@@ -139,8 +213,13 @@ def _trusted(request: EvalRequest, run: TrainingRun) -> TrainingRun:
     return replace(run, plugin_files=tuple(request.plugin_files))
 
 
-def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple[dict[str, Any], str]:
-    """What the evaluation says of a run's checkpoint, the requested or the best by dev pass@1; its exported folder."""
+def _chosen(
+    request: EvalRequest, run: TrainingRun, progress: Progress, export: Literal["export", "exported"] = "export"
+) -> tuple[dict[str, Any], Path | None]:
+    """What the evaluation says of a run's checkpoint, the requested or the best by dev pass@1; its exported folder.
+
+    export  the trainer's method that gives the folder; of a trainer without `exported` it is not known
+    """
     trainer: Trainer = run.part("trainer")
     saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
     if not saved:
@@ -153,7 +232,8 @@ def _chosen(request: EvalRequest, run: TrainingRun, progress: Progress) -> tuple
         raise HarnessError(f"rl eval: {run.folder} has no dev pass@1 to choose a checkpoint by: give --step")
     progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
     about = {"bonus": run.bonus, "trainer": without_folders(run.trainer), "seed": run.seed, "step": step}
-    return about | {"dev_pass_at_1": dev}, str(trainer.export(run, saved[step]))
+    folder: Path | None = getattr(trainer, export, lambda run, checkpoint: None)(run, saved[step])
+    return about | {"dev_pass_at_1": dev}, folder
 
 
 def _default_engine(progress: Progress) -> str:
@@ -255,6 +335,7 @@ class PolicyFile(TypedDict):
     """What an evaluation's file must say of a policy: its name, and how many responses to each problem are correct."""
 
     bonus: str
+    seed: NotRequired[int | None]
     c: list[int]
     c_strict: NotRequired[list[int]]
     likelihoods: NotRequired[list[float | None]]

@@ -15,6 +15,7 @@ from harness.scoring import curves
 from harness.scoring.metrics import budgets
 from harness.system.console import Heading, console, put, word_table
 
+from ..figures.chosen import matching
 from ..figures.frame import GREY, INK, LINES, Appearance, Frame, bins, of_selectors, split
 from ..figures.request import PAPERS_SELECTOR, Request, Row
 from . import evaluation as rl_eval
@@ -149,13 +150,33 @@ class RlLikelihoods:
 
 
 def _evaluations(request: Request) -> Iterator[tuple[Row, Mapping[str, Any]]]:
-    """Yield each evaluation, with the columns that all of its rows have; a panel is one evaluation."""
+    """Yield each evaluation with the labels that the request names, and the columns that all of its rows have.
+
+    A panel is one evaluation. With a seed only the policies that were trained with it are left, and the initial model.
+    """
     names = [(path if path.is_dir() else path.parent).resolve().name for path in request.folders]
+    every = []
     for place, (path, name) in enumerate(zip(request.folders, names, strict=True), 1):
         evaluation = rl_eval.read(path)
         fixed = {"evaluation": name if names.count(name) == 1 else f"{name} ({place})"}
         fixed |= {each: evaluation[each] for each in ("task", "split", "model", "n")}
-        yield fixed | {"problems": len(evaluation["problems"])}, evaluation
+        every.append((fixed | {"problems": len(evaluation["problems"])}, evaluation))
+    labels = {name: value for name, value in request.labels.items() if name != "seed"}
+
+    def about(item: tuple[Row, Mapping[str, Any]]) -> Row:
+        """Its labels; `--task gsm8k` chooses `gsm8k:fallback=no` too."""
+        task = item[0]["task"]
+        return item[0] | {"task": task if task == request.task else task.partition(":")[0]}
+
+    for fixed, evaluation in matching(request, every, labels, about, "evaluation"):
+        policies = evaluation["policies"]
+        if request.seed is not None:
+            seeds = sorted({policy["seed"] for policy in policies if policy.get("seed") is not None})
+            if request.seed not in seeds:
+                there = ", ".join(map(str, seeds)) or "none"
+                raise request.refused(f"no policy of {fixed['evaluation']} has seed {request.seed} (it has {there})")
+            policies = [policy for policy in policies if policy.get("seed") in (None, request.seed)]
+        yield fixed, {**evaluation, "policies": policies}
 
 
 def _looks(rows: Sequence[Row]) -> dict[str, Appearance]:

@@ -26,14 +26,14 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from harness import HarnessError
 from harness.records import Problem, Verdict, error
 
-from .training import Rollouts, Shaped, TrainingRun
+from .training import Bonus, Rollouts, Shaped, TrainingRun
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,7 @@ class Shaping:
     """The run's bonus, and the memory that it keeps between steps."""
 
     def __init__(self, run: TrainingRun) -> None:
-        self.bonus: Any = run.part("bonus")
+        self.bonus: Bonus = run.part("bonus")
         self.seed = run.seed
         self.memory: dict[str, torch.Tensor] = {}
 

@@ -221,7 +221,10 @@ class Trainer(Protocol):
     """Trains a model by RL, as a child process in its own Python environment.
 
     It may have `saves`: the bytes a parameter of a checkpoint's policy, and of the optimiser beside it in the latest
-    `Settings.keep` ones. The disk that a run takes is estimated from these, and otherwise not known.
+    `Settings.keep` ones. The disk that a run takes is estimated from these, and otherwise not known. And `fits`, with
+    the signature of `check`, which is called before problems and models are fetched, with a run that has no problems
+    yet: HarnessError if this machine has too few GPUs or too little memory. And `exported`, with the signature of
+    `export`: the folder if it is there, else None; a dry run asks it.
     """
 
     def check(self, run: TrainingRun) -> Sequence[str]:

@@ -66,6 +66,10 @@ REWARDED = {  # a run's reward -> the line that says so
 }
 
 
+class Failed(HarnessError):
+    """The training of one seed failed; others are not concerned."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A run in its folder and the command to start; `fault` says why this machine cannot run it, if so."""
@@ -152,7 +156,7 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
 
     runs  the number of trainings that the command still has to do, this one included: the user consents to all at once
     """
-    run, chats, trainer = _planned(request, seed)
+    run, chats, trainer = _planned(request, seed, runs)
     with locked(run.folder) as lock:
         is_new = [path.name for path in run.folder.iterdir()] == ["lock"]
         try:
@@ -194,8 +198,21 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
             saved = trainer.saved(run)
             end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
             again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
-            raise HarnessError(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
+            raise Failed(f"rl train: the trainer {end} after step {follower.step}: {reason} ({log}); {again}")
+        if remark := no_signal(read_metrics(run.metrics)):
+            progress.say(f"seed {seed}: {remark}")
         return _row(run, trainer, time.monotonic() - began)
+
+
+def no_signal(steps: Sequence[Mapping[str, float]]) -> str:
+    """Return a remark if no group of any logged step had a correct rollout, so that GRPO learned nothing; else ""."""
+    wrong = [step["all_wrong"] for step in steps if "all_wrong" in step]
+    if not wrong or min(wrong) < 1:
+        return ""
+    return (
+        f"no rollout of its {len(wrong)} steps was correct, so nothing was learned: a stronger --model, an easier "
+        "task, --reward lenient or a larger max_response gives rewards (log.txt and `harness rl eval` show more)"
+    )
 
 
 @contextmanager
@@ -217,7 +234,7 @@ def locked(folder: Path) -> Iterator[int]:
             pid, _, host = holder.partition(" on ")
             dead = host == platform.node() and pid.isdigit() and not psutil.pid_exists(int(pid))
             if (holder and not dead) or time.monotonic() > deadline:
-                raise HarnessError(
+                raise Failed(
                     f"rl train: {folder} is in use by process {holder or '?'}: wait for it, end it, "
                     "or give another --out"
                 )
@@ -313,10 +330,11 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 # From a request to a run.
 
 
-def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
+def _planned(request: TrainRequest, seed: int, runs: int = 0) -> tuple[TrainingRun, dict[str, Chats], Trainer]:
     """The run with its folder's path, the problems of its splits, its trainer; nothing is written.
 
-    HarnessError for a wrong request, and if the folder holds another run.
+    HarnessError for a wrong request, if the folder holds another run, and, before any problem is fetched, if this
+    machine has no room for so many `runs`; with 0 that is not looked at.
     """
     registry, name = load_registry(request.plugin_files), request.task
     trainer: Trainer = build(registry, "trainer", request.trainer)
@@ -359,6 +377,9 @@ def _planned(request: TrainRequest, seed: int) -> tuple[TrainingRun, dict[str, C
             other = f"another {field} ({before.get(field)!r}, now {value!r})"
             raise HarnessError(f"rl train: {folder} holds a run with {other}: give another --out")
     build(registry, "bonus", run.bonus)
+    if runs:
+        getattr(trainer, "fits", lambda run: ())(run)
+        _disk(replace(run, folder=folder), trainer, runs)
     chats: dict[str, Chats] = {}
     for split, of_split in tasks.items():
         with naming_data_options(SPLITS[:2], "rl train"):

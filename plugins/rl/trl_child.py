@@ -19,11 +19,12 @@ none.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,12 @@ from trl import GRPOConfig, GRPOTrainer
 
 from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
+from harness.system import json_text
 
 from ..engines.transformers.engine import Transformers
-from .checkpoints import keep_in_latest, load_memory, save_memory
+from .checkpoints import STEP_METRICS, keep_in_latest, load_memory, save_memory
 from .rewards import Grader, Shaping
-from .training import Checkpoint, MetricsLog, Rollouts, Shaped, TrainingRun, read_problems, read_run
+from .training import Checkpoint, MetricsLog, Rollouts, Shaped, TrainingRun, read_metrics, read_problems, read_run
 from .trl_trainer import STEP, Trl, grpo_arguments, updates
 
 EPSILON = 1e-6  # verl's
@@ -258,9 +260,9 @@ class GroupTrainer(GRPOTrainer):
         due = step % settings.save_every == 0 or step == settings.steps or is_over
         if due and self.dev:
             metrics["dev_pass_at_1"] = self.dev_pass_at_1()
-        self.metrics_log.append(step, metrics)
         if due:
-            self._write_checkpoint(step)
+            self._write_checkpoint(step, metrics)
+        self.metrics_log.append(step, metrics)
         if is_over:
             self.control.should_training_stop = True
         self.step_began_s = time.perf_counter()
@@ -301,7 +303,7 @@ class GroupTrainer(GRPOTrainer):
         )
         return correct / (len(self.dev) * settings.dev_samples)
 
-    def _write_checkpoint(self, step: int) -> None:
+    def _write_checkpoint(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write a checkpoint, and rename it when it is complete; only the latest one keeps the optimiser."""
         part, whole = self.run.checkpoints / ".part", self.run.checkpoints / f"{STEP}{step:06d}"
         shutil.rmtree(part, ignore_errors=True)
@@ -309,6 +311,7 @@ class GroupTrainer(GRPOTrainer):
         self.engine.save(part)
         torch.save(self.optimizer.state_dict(), part / OPTIMISER)
         save_memory(self.shaping.memory, part)
+        (part / STEP_METRICS).write_text(json.dumps({name: float(value) for name, value in metrics.items()}))
         os.replace(part, whole)
         keep_in_latest(self.run.settings.keep, self.options.saved(self.run), OPTIMISER)
 
@@ -318,6 +321,11 @@ def main(folder: Path) -> None:
     run = read_run(folder)
     options = run.part("trainer")
     resumed = (options.saved(run) or [None])[-1]
+    # A run may be killed after its checkpoint and before that step's line in the log, which is then appended.
+    if resumed and not any(line["step"] == resumed.step for line in read_metrics(run.metrics)):
+        MetricsLog(run.metrics, resumed.step).append(
+            resumed.step, json_text.read(resumed.path / STEP_METRICS, "trl:", lenient=True)
+        )
     if resumed is None or resumed.step < run.settings.steps:
         GroupTrainer(run, options, resumed).train_on()
 

@@ -21,7 +21,6 @@ from harness import HarnessError
 from harness.system import extras
 
 from ..engines.transformers.engine import Transformers
-from ..models.location import locate
 from . import preflight
 from .checkpoints import complete
 from .training import Checkpoint, Launch, Settings, TrainingRun, converted, read_problems
@@ -65,19 +64,23 @@ class Trl:
     def check(self, run: TrainingRun) -> Sequence[str]:
         """Check whether the run can start here and return remarks for the user; HarnessError if a check fails.
 
-        Checked are TRL and its version, the options, the GPU, the length of the first batch's prompts, and the memory
-        that a model in a folder needs.
+        Checked are what `fits` checks, and the length of the first batch's prompts.
         """
+        remarks = self.fits(run)
+        chats = read_problems(run.problems["train"])[: run.settings.batch]
+        engine = Transformers(model=run.model, device="cpu")
+        engine.check([messages for _, messages in chats], run.settings.max_response)
+        return remarks
+
+    def fits(self, run: TrainingRun) -> Sequence[str]:
+        """Check TRL and its version, the options, the GPU and the memory; return remarks. Needs no problems."""
         extras.require("trainer trl", "trl", "accelerate", "transformers", "torch")
         if (installed := metadata.version("trl")) != VERSION:
             needed = f"trl: trl {VERSION} is needed (parts of it are overridden), found {installed}"
             raise HarnessError(f"{needed}: pip install 'trl=={VERSION}'")
         grpo_arguments(run)
-        remarks = preflight.one_device(locate(run.model), run.cpu)
-        chats = read_problems(run.problems["train"])[: run.settings.batch]
-        engine = Transformers(model=run.model, device="cpu")
-        engine.check([messages for _, messages in chats], run.settings.max_response)
-        return remarks
+        reads = "hidden" in run.part("bonus").needs and self.hidden == "ref"
+        return preflight.one_device("trl", run, {"the bonus' reference": reads, "the KL term's": run.settings.kl > 0})
 
     def launch(self, run: TrainingRun) -> Launch:
         """Return how to start the child, which resumes from the last complete checkpoint; write nothing."""
@@ -95,6 +98,8 @@ class Trl:
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
         """Return the checkpoint's folder, which is already in Hugging Face's format."""
         return checkpoint.path
+
+    exported = export
 
 
 # The harness' settings in the names of TRL's GRPOConfig, with verl's defaults.

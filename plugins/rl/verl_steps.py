@@ -31,14 +31,13 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from harness import HarnessError
 
-from .checkpoints import keep_in_latest, load_memory, save_memory
+from .checkpoints import STEP_METRICS, keep_in_latest, load_memory, save_memory
 from .rewards import Shaping
 from .training import MetricsLog, Rollouts
 from .verl_child import ERRORS, current_run
 from .verl_trainer import MARK, OPTIMISER, STEP, TRAINER_MODE
 
 POLL_S = 0.1  # on CPUs, where a step takes seconds; verl itself looks for finished rollouts every two seconds
-STEP_METRICS = "figures.json"  # in a checkpoint's folder: metrics of its step, which are logged after validation
 MEAN_REWARD = re.compile(r"val[^/]*/(.*/)?reward/mean@[^/]*")  # what verl calls the dev split's pass@1
 HIDDEN = "response_hidden_mean"  # the column's name in the queue
 

@@ -38,6 +38,7 @@ RUN = "HARNESS_RL_RUN"  # environment variable of all processes of a run: the ru
 STEP = "global_step_"
 MARK = "complete"  # in a checkpoint's folder once everything is written
 OPTIMISER = "actor/optim_*.pt"  # in a checkpoint's folder, a file a worker
+HF = "hf"  # in a checkpoint's folder once it was exported: a folder in Hugging Face's format
 TRAINER_MODE = "harness"  # the name of the harness' trainer in verl
 TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
 LOG_PROB_ROWS = 16  # in one forward pass without gradient, on each device
@@ -64,7 +65,7 @@ class Verl:
         is on a CPU, the number of GPUs, their memory, and vLLM.
         """
         python = find_python(self.python)
-        versions, location = installed(python), locate(run.model)
+        versions = installed(python)
         rows = run.settings.mini_batch * run.settings.rollouts
         if rows % devices(run):
             raise HarnessError(
@@ -72,12 +73,16 @@ class Verl:
             )
         remarks = [f"environment: {python}, verl {versions['verl']}"]
         if run.cpu:
-            return [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
-        remarks.append(preflight.several_gpus(location, run.settings))
+            remarks.append("CPU: one worker, float32, sampled by the harness' own engine")
+            copies = {"the reference": self.hidden == "ref" or run.settings.kl > 0, "the sampler's copy": True}
+            return [*remarks, *preflight.one_device("verl", run, copies)]
+        remarks += preflight.several_gpus(run)
         if versions["vllm"] is None:
             install = f'{python} -m pip install "verl[vllm]=={versions["verl"]}"'
             raise HarnessError(f"verl: {python} has no vllm, which samples on GPUs: {install}")
         return remarks
+
+    fits = check  # it needs no problems
 
     def launch(self, run: TrainingRun) -> Launch:
         """Write the splits and `verl.yaml` to the run's folder, and return how to start the child."""
@@ -107,8 +112,8 @@ class Verl:
 
         verl's merger writes it into the checkpoint at the first call. HarnessError if that fails.
         """
-        target, actor = checkpoint.path / "hf", checkpoint.path / "actor"
-        if not target.is_dir():
+        target, actor = checkpoint.path / HF, checkpoint.path / "actor"
+        if not self.exported(run, checkpoint):
             part = target.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
             options = ["merge", "--backend", "fsdp", "--local_dir", str(actor), "--target_dir", str(part)]
@@ -119,6 +124,11 @@ class Verl:
                 raise HarnessError(f"verl: {actor} cannot be merged into a Hugging Face folder: {reason}")
             part.rename(target)
         return target
+
+    def exported(self, run: TrainingRun, checkpoint: Checkpoint) -> Path | None:
+        """Return what `export` would, if it was written already; else None."""
+        target = checkpoint.path / HF
+        return target if target.is_dir() else None
 
 
 def _write_split(run: TrainingRun, split: str) -> Path:

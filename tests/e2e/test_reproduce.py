@@ -1,10 +1,14 @@
 """Each figure and table of the paper by its one command, at scale tiny, from nothing to the picture."""
 
+import contextlib
 import os
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 from support.environments import environment_python
-from support.processes import harness_command, run_to_end
+from support.processes import alive, descendants, harness_command, run_to_end, wait_for
 
 from harness_plugins.engines.esm3.engine import VARIABLE
 
@@ -54,3 +58,24 @@ def test_a_part_that_fails_does_not_end_the_rest(tmp_path):
     assert lacking.stderr.count("failed: ") == 3  # it, the run that wants the weights, and the figure
     assert (tmp_path / "runs" / "reproduce" / "proteins-tiny" / "weights" / "esmfold").is_dir()
     assert "| 240.3 | none |" in lacking.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc, to see what is left")
+def test_a_killed_reproduction_leaves_no_part_behind(tmp_path):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command = harness_command("reproduce", "rf4", "--scale", "tiny", "--yes")
+    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, **quiet)
+    parts: set[int] = set()
+    try:
+        wait_for(lambda: [*tmp_path.glob("runs/*/responses.*")] or process.poll() is not None, what="it samples")
+        assert process.poll() is None, "it ended too early"
+        parts.update(descendants(process.pid))
+        process.kill()
+        process.wait()
+        assert parts
+        wait_for(lambda: not any(map(alive, parts)), 15, "all have ended")
+    finally:
+        for pid in {process.pid, *parts}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()

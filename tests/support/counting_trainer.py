@@ -25,11 +25,13 @@ class Counting:
     """Counts.
 
     fails_at   the step at which it breaks, once
+    fails_with the seed with which it does; None: with all
     killed     then by SIGKILL, not by an exception
     waits_at   the step before which it waits until the run's folder holds a file `go`
     """
 
     fails_at: int = 0
+    fails_with: int | None = None
     killed: bool = False
     waits_at: int = 0
 
@@ -50,6 +52,9 @@ class Counting:
     def export(self, run, checkpoint):
         return checkpoint.path
 
+    def exported(self, run, checkpoint):
+        return None if (run.folder / "unexported").exists() else checkpoint.path
+
 
 @hookimpl
 def register_trainers(register):
@@ -66,7 +71,8 @@ def count(folder: Path) -> None:
     for step in range(done + 1, run.settings.steps + 1):
         while step == config["waits_at"] and not (folder / "go").exists():
             time.sleep(0.02)
-        if step == config["fails_at"] and not (folder / "failed").exists():
+        fails = config["fails_with"] in (None, run.seed)
+        if fails and step == config["fails_at"] and not (folder / "failed").exists():
             (folder / "failed").touch()
             if config["killed"]:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
-from harness.errors import did_you_mean
+from harness.errors import Lacking, did_you_mean
 from harness.hookspecs import Register
 from harness.records import Floats, Limits, SampleRequest
 
@@ -343,10 +343,10 @@ class OpenAI:
         """Return a failure before sampling as an error of one line that says what to do."""
         server, status = self._server, failure.status
         if not status:
-            return HarnessError(f"openai: the server at {server.url} does not answer: {failure}")
+            return Lacking(f"openai: the server at {server.url} does not answer: {failure}")
         if status in (401, 403):
             what = f"{'the' if os.environ.get(server.variable) else 'no'} key in {server.variable} ({failure})"
-            return HarnessError(f"openai: the server at {server.url} refuses {what}: set it, or say key_env=NAME")
+            return Lacking(f"openai: the server at {server.url} refuses {what}: set it, or say key_env=NAME")
         if status not in (404, 405):
             return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({failure})")
         names = [entry["id"] for entry in self._listed]

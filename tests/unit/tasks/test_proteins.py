@@ -34,6 +34,7 @@ def test_lengths_are_named_singly_in_sums_and_in_ranges_and_wrong_parameters_are
 
 def test_the_papers_lengths_are_its_214_and_the_presets_are_as_documented():
     paper = [problem.id for problem in Proteins().problems("paper")]
+    assert all(len(Proteins().problems(split)) == size for split, size in Proteins.sizes.items())
     assert (len(paper), paper[0], paper[1], paper[-1]) == (214, "length-64", "length-68", "length-916")
     sizes = {
         name: (len(Proteins().problems(preset["split"])), preset["n"]) for name, preset in Proteins.presets.items()
@@ -103,12 +104,16 @@ def test_missing_weights_are_one_line_with_source_and_licence(harness, tmp_path,
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(published, "_snapshot", published._snapshot.__wrapped__)
     monkeypatch.setattr(published, "_out_of_reach", published._out_of_reach.__wrapped__)
-    outcome = harness("run", "--task", "proteins", "--preset", "quick", "--dry-run", "--store", tmp_path / "runs")
+    command = "run", "--task", "proteins", "--preset", "quick", "--store", tmp_path / "runs"
+    priced = harness(*command, "--dry-run")
+    assert (priced.code, "at most 4 problems x 256 = 1,024 responses" in priced.err) == (0, True)
+    outcome = harness(*command)
     assert outcome.code == 2
-    [line] = outcome.err.strip().splitlines()
+    line = outcome.err.strip().splitlines()[-1]
     for part in ("ESM3-open", "biohub/esm3-sm-open-v1", "biohub/ESMC-600M", "facebook/esmfold_v1", "hf download"):
         assert part in line
     assert line.count("MIT") == 3
+    assert line in priced.err.replace("not planned yet: ", "error: ")
     assert not (tmp_path / "runs").exists()
 
 

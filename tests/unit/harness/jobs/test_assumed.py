@@ -77,7 +77,7 @@ def config(tmp_path):
 def test_the_work_is_problems_by_responses_by_tokens(config):
     heard = Heard()
     assert price.say_at_most(make_context(config(task="shapes"), heard))[:2] == (6, Outlook(0, 30, 210))
-    assert heard.lines[0] == "at most 6 problems x 5 responses x 7 tokens = 210 tokens"
+    assert heard.lines[0] == "at most 6 problems x 5 = 30 responses x 7 = 210 tokens"
     assert heard.lines[1].startswith("disk: up to 86 kB of vectors, up to about 25 kB of texts, about 25 kB of")
     assert price.say_at_most(make_context(config(task="shapes", limit=2), Heard()))[0] == 2
     assert price.say_at_most(make_context(config(task="colours"), Heard())) is None  # its number is not known
@@ -101,7 +101,7 @@ def test_a_dry_run_that_lacks_something_is_priced_all_the_same(config):
     rows = pipeline.dry_run(config(task="distant"), heard)
     assert rows[0] == {"stage": "sample", "there": None, "to_make": 6, "key": None}
     assert [row["stage"] for row in rows] == ["sample", "embed", "verify", "rank uniform"]
-    assert "6 problems x 5 responses" in heard.lines[0]
+    assert "6 problems x 5 = 30 responses" in heard.lines[0]
     assert heard.lines[2] == "not planned yet: distant: no road leads there"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from safetensors.numpy import save_file
 from support.refusals import refusal_of, wrongly_refused
 
@@ -36,6 +37,36 @@ def test_both_kinds_of_files_give_the_same_float32_arrays(tmp_path):
             assert given.get(name, len(array)).dtype == np.float32
             assert (given.get(name) == array).all()
         assert (given.get("problem", 4) == VECTORS["a"]).all()  # by the name of the problem's line
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_a_sparse_matrix_of_scipy_is_that_of_the_only_problem(tmp_path, kind):
+    matrix = scipy.sparse.random(6, 9, 0.3, rng=1, dtype=np.float64)
+    scipy.sparse.save_npz(tmp_path / "bits.npz", matrix.asformat(kind))
+    given = GivenVectors(tmp_path / "bits.npz", {"assay": "assay"})
+    assert list(given.names) == ["bits"]
+    vectors = given.get("assay", 6)
+    assert (scipy.sparse.issparse(vectors), vectors.dtype) == (True, np.float32)
+    assert np.array_equal(vectors.toarray(), matrix.toarray().astype(np.float32))
+
+
+def test_a_sparse_matrix_whose_parts_do_not_fit_together_is_refused(tmp_path):
+    path = tmp_path / "bits.npz"
+    scipy.sparse.save_npz(path, scipy.sparse.csr_matrix(np.eye(4)))
+    with np.load(path) as file:
+        parts = dict(file)
+    faults = [
+        ({"indices": parts["indices"] + 1}, "cannot be read (indices must be < 4"),
+        ({"indices": parts["indices"] - 1}, "cannot be read (indices must be >= 0"),
+        ({"indptr": parts["indptr"][::-1]}, "cannot be read (index pointer should start with 0"),
+        ({"shape": np.array([4, 2**40])}, "would take 4.4e+03 GB of memory"),
+        ({"shape": np.array([4])}, "cannot be read (not enough values"),
+        ({"format": np.array(b"dia")}, "a sparse matrix of the format 'dia'; those known are csr, csc, bsr, coo"),
+        ({"data": parts["data"] * np.nan}, "must hold finite numbers"),
+        ({"data": parts["data"].astype(str)}, "must hold numbers"),
+    ]
+    get = lambda change: GivenVectors(saved(path, **parts | change)).get("bits")  # noqa: E731
+    assert not wrongly_refused([(change, words) for change, words in faults], get)
 
 
 def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):

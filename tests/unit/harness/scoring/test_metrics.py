@@ -28,36 +28,59 @@ from harness.scoring.metrics import (
 )
 
 
-def first_correct_ranks(n: int, c: int) -> list[int]:
-    """The rank of the first correct response in each placing of c correct ones among n; n + 1 where there is none."""
-    return [min(places, default=n) + 1 for places in itertools.combinations(range(n), c)]
+def ranks_of(n: int, c: int, m: int = 1) -> list[int]:
+    """The rank of the m-th correct response in each placing of c correct ones among n; n + 1 where there are fewer."""
+    return [([*places, *[n] * m][m - 1]) + 1 if c >= m else n + 1 for places in itertools.combinations(range(n), c)]
 
 
 POOLS = [(n, c) for n in range(1, 8) for c in range(n + 1)]
+COUNTED = [(n, c, m) for n in range(1, 9) for c in range(n + 1) for m in range(1, n + 2)]  # to the m-th correct one
 
 
 def test_random_selection_is_the_mean_over_all_orders():
-    for n, c in POOLS:
-        ranks = np.array(first_correct_ranks(n, c))
-        assert random_samples_to_correct(n, c) == pytest.approx(ranks.mean(), rel=1e-12)
-        row = summary(outcomes([[1]], [n], [c]))
+    for n, c, m in COUNTED:
+        ranks = np.array(ranks_of(n, c, m))
+        assert random_samples_to_correct(n, c, m) == pytest.approx(ranks.mean(), rel=1e-12)
+        row = summary(outcomes([[m]], [n], [c], m))
         assert row["samples_to_correct_oracle"] == ranks.min()
         assert row["samples_to_correct_anti_oracle"] == ranks.max()
+        assert row["solvable"] == (c >= m)
         for k in range(1, n + 3):
-            share = (ranks <= min(k, n)).mean()
-            assert random_pass_at_k(np.array([n]), np.array([c]), k)[0] == pytest.approx(share, abs=1e-12)
-            assert random_restricted_mean(n, c, k) == pytest.approx(np.minimum(ranks, k + 1).mean(), rel=1e-12)
+            share = ((ranks <= min(k, n)) & (c >= m)).mean()
+            assert random_pass_at_k(np.array([n]), np.array([c]), k, m)[0] == pytest.approx(share, abs=1e-12)
+            assert random_restricted_mean(n, c, k, m) == pytest.approx(np.minimum(ranks, k + 1).mean(), rel=1e-12)
 
 
 def test_win_tie_and_loss_are_shares_of_all_orders():
-    for n, c in POOLS:
-        theirs = np.array(first_correct_ranks(n, c))
-        ours = np.arange(1, n - c + 2) if c else np.array([n + 1])
-        shares = np.array(win_tie_loss(ours[None], np.array([n]), np.array([c])))[:, 0]
+    for n, c, m in COUNTED:
+        theirs = np.array(ranks_of(n, c, m))
+        ours = np.arange(m, n - c + m + 1) if c >= m else np.array([n + 1])
+        shares = np.array(win_tie_loss(ours[None], np.array([n]), np.array([c]), m))[:, 0]
         expected = [[(rank < theirs).mean(), (rank == theirs).mean(), (rank > theirs).mean()] for rank in ours]
         assert pytest.approx(np.array(expected), abs=1e-12) == shares.T
-        win, _, loss = win_tie_loss(theirs[None], np.array([n]), np.array([c]))  # random wins as often as it loses
+        win, _, loss = win_tie_loss(theirs[None], np.array([n]), np.array([c]), m)  # random wins as often as it loses
         assert win.mean() == pytest.approx(loss.mean(), abs=1e-12)
+
+
+def test_the_p_of_a_rank_sum_is_the_share_of_all_orders():
+    for m in range(1, 6):
+        pools = [(8, 5), (7, m), (6, min(5, m + 1))]
+        every = [ranks_of(n, c, m) for n, c in pools]
+        sums = np.array([sum(ranks) for ranks in itertools.product(*every)])
+        for ranks in ([m, m, m], [m, m + 1, m], [min(m + 2, 8), 7, m + 1]):
+            tails = (sums <= sum(ranks)).mean(), (sums >= sum(ranks)).mean()
+            p = summary(outcomes([[rank] for rank in ranks], *zip(*pools, strict=True), m))["p_random"]
+            assert p == pytest.approx(min(1, 2 * min(tails)), rel=1e-5)
+
+
+def test_of_many_hits_the_law_of_the_rank_sum_is_whole_and_has_the_moments_of_the_closed_form():
+    for n, c, m in ((14_700, 500, 10), (14_700, 30, 30), (10_000, 5_000, 500), (400, 399, 250)):
+        first, law = stats._rank_sum_law(np.array([n, n]), np.array([c, c]), 2, m)
+        ranks = first + np.arange(len(law))
+        assert law.sum() == pytest.approx(1, abs=1e-6)
+        assert (ranks * law).sum() == pytest.approx(4 * random_samples_to_correct(n, c, m), rel=1e-6)
+        passed = random_pass_at_k(np.array([n]), np.array([c]), min(n, int(m * n / c)), m)[0]
+        assert 0.3 < passed <= 1
 
 
 def test_large_pools_agree_with_exact_integers_and_budgets_are_the_powers_of_two_and_n():
@@ -66,9 +89,9 @@ def test_large_pools_agree_with_exact_integers_and_budgets_are_the_powers_of_two
     assert [budgets(n) for n in (1, 2, 3, 8, 9)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8], [1, 2, 4, 8, 9]]
 
 
-def outcomes(ranks, n, c) -> Outcomes:
+def outcomes(ranks, n, c, m=1) -> Outcomes:
     n, c = np.array(n), np.array(c)
-    return Outcomes(n, c, np.zeros_like(n), ranks=np.array(ranks))
+    return Outcomes(n, c, np.zeros_like(n), ranks=np.array(ranks), correct=m)
 
 
 def test_a_rankers_row_counts_n_plus_one_for_an_unsolvable_problem_and_never_as_passed():

@@ -85,6 +85,31 @@ def test_each_number_of_the_paper_has_a_place_in_it_and_a_function_that_computes
         assert callable(getattr(paper_numbers, number["ours"]))
 
 
+@pytest.mark.parametrize("name", ["rf3", "proteins"])
+def test_a_dry_run_without_models_and_data_prices_each_part_and_names_once_what_is_missing(
+    name, harness, tmp_path, monkeypatch
+):
+    from huggingface_hub import constants
+
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub" / "hub"))
+    told = " ".join(harness("reproduce", name, "--dry-run", "--store", tmp_path / "runs").out.split())
+    assert told.count("the hub cannot be reached from here") == 1
+    _, *priced = told.split("harness run ")
+    assert len(priced) == len(work(name, "paper").parts)
+    for part in priced:
+        assert "responses x" in part
+        assert "disk: " in part
+        assert "hours: not known" in part
+    if name == "rf3":
+        assert "5,000 problems x 1,024 = 5,120,000 responses" in priced[0]
+        assert "cost up to about 3,145.73, the prompts not counted" in priced[0]
+        assert "microsoft/phi-4 (about 29 GB)" in told
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_page_names_the_command_of_each():
     page = (ROOT / "docs" / "paper.md").read_text()
     assert [name for name in parts.names() if f"harness reproduce {name}" not in page] == []
@@ -95,6 +120,7 @@ def test_a_name_or_scale_that_is_not_there_is_one_line(harness):
     assert (unknown.code, unknown.err.count("\n")) == (2, 1)
     assert "did you mean 'rf1'?" in unknown.err
     assert "--scale must be paper or tiny, got 'huge'" in harness("reproduce", "rf1", "--scale", "huge").err
+    assert "unknown engine 'vlm'" in harness("reproduce", "rf1", "--engine", "vlm", "--yes").err
     unasked = harness("reproduce", "rf1", "--scale", "tiny")
     assert (unasked.code, "add --yes" in unasked.err) == (2, True)
 
@@ -113,3 +139,4 @@ def test_the_plan_holds_nothing_that_no_part_uses():
         for values in (part.values for part in work(name, scale).parts)
     }
     assert set(plan["fetch"]) <= tasks
+    assert set(plan["sizes"]) == set(plan["lists"]["models"])

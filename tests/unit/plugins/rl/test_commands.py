@@ -42,6 +42,16 @@ def test_each_seed_is_a_run_in_a_folder_of_its_own(train, tmp_path):
     assert "0.600" in again.out
 
 
+def test_a_seed_that_fails_does_not_end_the_others(train):
+    done = train("--trainer", "counting:fails_at=3,fails_with=2", "--seeds", "1", "2", "3", "--json")
+    assert done.code == 1
+    assert [row["seed"] for row in done.rows] == [1, 3]
+    last = done.err.splitlines()[-1]
+    assert last.startswith("failed: seed 2: rl train: the trainer ended with exit status 1 after step 2: ValueError")
+    again = train("--trainer", "counting:fails_at=3,fails_with=2", "--seeds", "1", "2", "3", "--json")
+    assert (again.code, [row["steps"] for row in again.rows]) == (0, [6, 6, 6])
+
+
 def test_a_dry_run_prints_the_configuration_and_the_command_and_leaves_nothing(train, tmp_path):
     done = train("--trainer", "counting:fails_at=3", "--dry-run", "optim.lr=1", "+model.x=2")
     assert done.code == 0, done.err

