@@ -136,3 +136,27 @@ def test_an_array_takes_no_more_memory_than_is_allowed(tmp_path):
         assert GivenVectors(path, max_gb=0.002).get("a", 1000).shape == (1000, 300)
         line = refusal_of(GivenVectors(path, max_gb=0.001).get, "a", 1000)
         assert "'a' would take 0.0012 GB of memory, more than --max-vectors-gb 0.001 allows" in line
+
+
+def test_an_npz_may_name_its_rows(tmp_path):
+    path, names = tmp_path / "plate.npz", ["CHEMBL25", "CHEMBL3", "", "=x"]
+    given = GivenVectors(saved(path, plate=VECTORS["a"], names=np.array(names)))
+    assert (list(given.names), given.row_names("plate")) == (["plate"], names)
+    given = GivenVectors(saved(path, **VECTORS, **{"a.names": np.array(names), "b.names": np.array(["x", "y"])}))
+    assert (list(given.names), given.row_names("a"), given.row_names("b")) == (["a", "b"], names, ["x", "y"])
+    given = GivenVectors(saved(path, names=VECTORS["a"]))  # of numbers: an array like any other
+    assert (given.get("names") == VECTORS["a"]).all()
+    given = GivenVectors(saved(path, CHEMBL25=np.arange(3), CHEMBL3=np.arange(3.0) * 2))  # a row each
+    assert given.row_names("plate") == ["CHEMBL25", "CHEMBL3"]
+    assert given.get("plate", 2).tolist() == [[0, 1, 2], [0, 2, 4]]
+
+
+def test_names_of_an_npz_that_name_nothing_are_refused(tmp_path):
+    faults = [
+        ({**VECTORS, "names": np.array(["x"])}, "'names' holds names, and the file has 2 arrays: write names for that"),
+        ({**VECTORS, "c.names": np.array(["x"])}, "'c.names' holds names, and the file has 2 arrays"),
+        ({"a": VECTORS["a"], "names": np.array(["x", None])}, "'names' must hold texts: save np.array(names, str)"),
+        ({"a": np.arange(3), "b": np.arange(4)}, "cannot be read (all input arrays must have the same shape)"),
+    ]
+    path = tmp_path / "plate.npz"
+    assert not wrongly_refused(faults, lambda arrays: GivenVectors(saved(path, **arrays)).get("plate"))
