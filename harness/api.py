@@ -53,6 +53,7 @@ class Results(Sequence[Row]):
     rows      a `Row` for each selector (and embedder, model, ...): its fields are those of `harness run --json`
     failures  what has no row -> the reason, one line
     store     the folder in which a run kept all that it made
+    controls  a `Row` for each control that a run ranked beside selectors by vectors; what they say is in `rows`, too
     boards    the leaderboards that were read, and `faults`, why files that were read are not counted, one line each
     """
 
@@ -61,6 +62,7 @@ class Results(Sequence[Row]):
     store: Path | None = None
     boards: Sequence[leaderboard.Board] = ()
     faults: Sequence[str] = ()
+    controls: Sequence[Row] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -89,7 +91,7 @@ class Results(Sequence[Row]):
             if self.boards:
                 result_tables.leaderboard(self.boards, ())
             else:
-                result_tables.results(self.rows, self.store or Path("runs"))
+                result_tables.results([*self.rows, *self.controls], self.store or Path("runs"))
         return text.getvalue() + "".join(f"{line}\n" for line in self._remarks())
 
     def __repr__(self) -> str:
@@ -123,12 +125,13 @@ def run(
             raise HarnessError("run: --rank-timeout goes with specs: objects of this session rank in this process")
         job = grid if config.grid else jobs
         progress = Progress(quiet=quiet, asks=not yes)
-        rows, failures = job.run(config, progress)
+        lines, failures = job.run(config, progress)
+    rows, controls = ([row for row in lines if bool(row.control) == wanted] for wanted in (False, True))
     if failures and not rows:
         raise HarnessError("; ".join(failures.values()))
     for line in failures.values():
         print(f"failed: {line}", file=sys.stderr)
-    return Results(rows, failures, config.store)
+    return Results(rows, failures, config.store, controls=controls)
 
 
 def select(

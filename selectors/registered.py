@@ -24,6 +24,7 @@ SELECTORS = {
     "majority": "majority:Majority",
     "mmr": "mmr:MMR",
     "ngram-coverage": "ngram_coverage:NgramCoverage",
+    "norm": "score:Norm",
     "outcome-ucb": "outcome_ucb:OutcomeUcb",
     "outcome-ucb-seen": "outcome_ucb:OutcomeUcbSeen",
     "repexp": "repexp:RepExp",

@@ -1,8 +1,9 @@
-"""Orders by one number of each response: a score, the model's own log-probability, or the length.
+"""Orders by one number of each response: a score, the model's own log-probability, the length, or the size of its row.
 
     score       the largest remaining score
     logprob     the most likely response, `unlikely` the least       per=response  Σ over the T tokens of log p(token)
     length      the shortest, or with first=long the longest         per=token     the sum / T
+    norm        the largest |h|, of its centred row h
 
 Score: best-of-n, by a reward model, a verifier or a judge. Stiennon et al., "Learning to summarize from human feedback"
 (NeurIPS 2020), arXiv:2009.01325, and Cobbe et al., "Training Verifiers to Solve Math Word Problems" (2021),
@@ -17,6 +18,13 @@ sample, the larger its reward. The sum falls with every token and so prefers sho
 Length is the first confound to rule out. Hassid et al., "Don't Overthink it" (2025), arXiv:2505.17813: of several
 reasoning chains for one question the short ones are correct more often; their short-m@k takes the m that finish first.
 
+The size of a row is the second: RepExp's bonus for h after the picks p, with P = Σ p pᵀ, is
+
+    hᵀ (lam I + P)⁻¹ h = |h|² / lam - hᵀ P h / lam² + ...      where lam is larger than P
+
+so where lam is large against the rows it takes the largest ones, and explores nothing. `length` and `norm` are
+controls: tables show them beside every selector that reads vectors, and say which of these cannot be told from them.
+
 T is the pool's `lengths`: tokens with the end-of-sequence token, or characters for an imported pool without counts.
 """
 
@@ -30,7 +38,7 @@ import numpy as np
 
 from harness import Pool
 
-from .numerics.columns import check_parameters, column_of, logprobs_of, scores_of
+from .numerics.columns import check_parameters, column_of, logprobs_of, scores_of, vectors_of
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ class Length:
 
     needs: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ("texts",)
+    control: ClassVar[tuple[str, ...]] = ("length", "length:first=long")
 
     first: Literal["short", "long"] = "short"
 
@@ -100,3 +109,17 @@ class Length:
         """Return all n indices."""
         key = pool.lengths if self.first == "short" else -pool.lengths
         return iter(key.argsort(kind="stable").tolist())
+
+
+@dataclass(frozen=True)
+class Norm:
+    """The largest row first, whatever its direction: what RepExp becomes where lam is large against the rows."""
+
+    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
+    control: ClassVar[tuple[str, ...]] = ("norm",)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """Return all n indices; ties go to the lowest. No randomness."""
+        h = vectors_of(pool, "norm").astype(np.float64)
+        return iter(np.argsort(-np.linalg.norm(h, axis=1), kind="stable").tolist())

@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results.rows import Column, Row, answer_remarks, columns, embedders, lines, remarks, sizes, verdict_remarks
+from harness.results.rows import (
+    Column,
+    Row,
+    answer_remarks,
+    columns,
+    embedders,
+    lines,
+    not_told,
+    remarks,
+    sizes,
+    verdict_remarks,
+)
 from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
@@ -29,8 +40,10 @@ def results(rows: Sequence[Row], store: Path) -> None:
         pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n, row.correct), []).append(row)
     legend = dict.fromkeys(column.legend for pool in pools.values() for column in of_one_pool(pool) if column.legend)
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
+    if controls := ", ".join(dict.fromkeys(row.name for row in rows if row.control)):
+        explained.append(f"{controls}: controls, simple orders; a selector by vectors should be more than these.")
     trusts = dict.fromkeys(row.trust for row in rows if row.trust != "nominal")
-    explained += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows)]
+    explained += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows), *not_told(rows)]
     if not any(row.solvable for row in rows):
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     first, cells = rows[0], store / "cells"
@@ -38,8 +51,8 @@ def results(rows: Sequence[Row], store: Path) -> None:
         mark = ", over 1 %: the verifier needs a look" if first.flagged else ""
         reason = _reason(first, store) if first.errors == first.n * first.problems else ""
         explained.append(f"verifier errors (counted as not correct): {first.errors}{mark}{reason}")
-    paths = [f"cell: {cells / row.cell}.json" for row in rows]
-    put("\n".join([*explained, *(paths if len(rows) <= 8 else [f"cells: {cells}, {len(rows)} of them"])]))
+    paths = [f"cell: {cells / row.cell}.json" for row in rows if not row.control]
+    put("\n".join([*explained, *(paths if len(paths) <= 8 else [f"cells: {cells}, {len(paths)} of them"])]))
 
 
 def _reason(row: Row, store: Path) -> str:
@@ -55,8 +68,9 @@ def _reason(row: Row, store: Path) -> str:
 def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
     every = [column for column in columns(rows) if column.kept]
-    first, measured = lines(rows, every)
+    first, controls, measured = lines(rows, every)
     headings = [Heading(column.head, column.kept, right=not column.is_text) for column in every]
+    first += controls
     table, shown = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])
     row, names = rows[0], embedders(rows)
     about = dict.fromkeys([row.task, row.split, row.model, row.sampler, *(names if len(names) == 1 else ())])
@@ -76,8 +90,8 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     legend: dict[str, None] = {}
     for board in boards:
         if board.rows:
-            legend |= dict.fromkeys(column.legend for column in of_one_pool(board.rows) if column.legend)
-            put("\n".join([f"intervals: {TRUST[board.rows[0].trust]}.", *remarks(board.rows)]))
+            legend |= dict.fromkeys(column.legend for column in of_one_pool(board.lines) if column.legend)
+            put("\n".join([f"intervals: {TRUST[board.rows[0].trust]}.", *remarks(board.lines), *not_told(board.rows)]))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
     for line in legend:

@@ -106,9 +106,9 @@ def _run(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> list[Row
         if config.until_correct:
             show([until_correct.run(config, progress)], as_json, result_tables.sequences)
             return []
-        rows: list[Row]
-        rows, failures = (grid if config.grid else jobs).run(config, progress)
-        show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
+        lines, failures = (grid if config.grid else jobs).run(config, progress)
+        rows: list[Row] = [row for row in lines if not row.control]
+        show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(lines, config.store))
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
         pool = cells.read(config.store / "cells" / f"{rows[0].cell}.json")["inputs"]["pool"]["key"]

@@ -6,7 +6,8 @@ Making a plan changes nothing on the disk.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -102,6 +103,7 @@ class Plan(Context):
 
     labels    what tables show: task, split, model, engine, sampler
     weights   the model weights used, by what they make: "pool", "embedding", "score", "verdict"
+    controls  the orders of the controls that stand beside selectors by vectors, without those that the config names
     """
 
     questions: Sequence[Question]
@@ -113,6 +115,7 @@ class Plan(Context):
     n: int | None = None
     scores: Scores | None = None
     orders: Mapping[str, Orders] = field(default_factory=dict)
+    controls: Mapping[str, Orders] = field(default_factory=dict)
 
     @property
     def maker(self) -> Maker:
@@ -213,6 +216,9 @@ def make_plan(
             weights = {**plan.weights, "score": weights_of([scorer.built])}
             plan = replace(plan, scores=Scores(scorer, plan.responses), weights=weights)
         plan = replace(plan, orders={spec: _orders(plan, part) for spec, part in selectors.items() if plan.verdicts})
+        if wants_vectors and plan.verdicts:
+            parts = [context.part("selector", spec) for spec in _controls(context.registry) if spec not in selectors]
+            plan = replace(plan, controls={part.spec: _orders(plan, part) for part in parts})
         used: dict[str, Any] = {f"executor {config.executor}": plan.executor}  # components with something to make
         for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
             if column and plan.store.missing(column, plan.questions):
@@ -227,6 +233,15 @@ def make_plan(
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
     return plan
+
+
+def _controls(registry: Registry) -> Iterator[str]:
+    """Yield the specs of all selectors that say they are controls; those that cannot be built are left out."""
+    for registration in registry.of_kind("selector"):
+        with suppress(HarnessError):
+            for spec in getattr(registration.load(), "control", ()):
+                require_selector(spec, build(registry, "selector", spec))
+                yield spec
 
 
 def _orders(plan: Plan, selector: Part) -> Orders:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.errors import HarnessError, Lacking
 from harness.plugin_system.component import weights_remark
 from harness.results import cells
 from harness.results.cells import Cell, made_with
-from harness.results.rows import Row
+from harness.results.rows import Row, beside_controls
 from harness.results.rows import row as row_of_cell
 from harness.system.files import write_atomically
 from harness.system.json_text import digest, storable
@@ -34,8 +35,8 @@ from .plan import Plan, make_context, make_plan
 def run(config: RunConfig, progress: Progress, embedders: Sequence[str] = ()) -> tuple[list[Row], dict[str, str]]:
     """Run the config. Return a row for each selector that did not fail, in the config's order, and the failures.
 
-    The failures are selector -> one line. `embedders` are those of later runs with the same pool: hidden states that
-    they read come from this sampling pass.
+    The rows of controls come last (`Row.control`). The failures are selector -> one line. `embedders` are those of
+    later runs with the same pool: hidden states that they read come from this sampling pass.
     """
     context = make_context(config, progress)
     price.ask_before_fetching(context)
@@ -45,7 +46,7 @@ def run(config: RunConfig, progress: Progress, embedders: Sequence[str] = ()) ->
     price.space(plan, more).require_room(plan.store.root)
     with plan.store.used():
         maker, columns = plan.maker, [*more, *plan.common]
-        ready(plan, [*columns, *plan.orders.values()])
+        ready(plan, [*columns, *plan.orders.values(), *plan.controls.values()])
         if plan.all_weights:
             progress.say(weights_remark(plan.all_weights))
         costs = price.preflight(plan, more)
@@ -66,7 +67,15 @@ def run(config: RunConfig, progress: Progress, embedders: Sequence[str] = ()) ->
                     cells.write(plan.store.root / "cells", cell)
             else:
                 rows.append(row)
-    return rows, failures
+        for spec, orders in plan.controls.items() if rows else ():
+            try:
+                row = maker.make([orders, plan.choices(orders), *columns], plan.questions, partial(score, plan, orders))
+                rows.append(replace(row, control=True))
+            except Damaged:
+                raise
+            except HarnessError as failure:
+                progress.say(f"control {spec} left out: {failure}")
+    return beside_controls(rows), failures
 
 
 def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
@@ -160,7 +169,8 @@ def score(plan: Plan, orders: Orders) -> Row:
     if path.exists():
         with suppress(HarnessError):
             kept = cells.read(path)
-            if kept.get("from") == about_cell["from"] and "failed" not in kept:
+            is_named_now = about_cell.get("control") is False and kept.get("control") is not False
+            if kept.get("from") == about_cell["from"] and "failed" not in kept and not is_named_now:
                 return row_of_cell(kept, key)
     conditions: dict[str, set[str]] = {}  # under which the verdicts were made, such as the sandbox's tier
     for question in plan.questions:
@@ -233,6 +243,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
         **({"weights": weights} if weights else {}),
         "labels": {**plan.labels, **made},
         "grader": cells.grader({"inputs": inputs}),
+        **({"control": spec in plan.controls} if getattr(orders.selector.built, "control", ()) else {}),
         "inputs": inputs,
         "config": recorded(plan.config, spec),
         **made_with(plugins),

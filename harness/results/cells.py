@@ -63,6 +63,7 @@ _SHAPE = {
         "embedding?": _OBJECT,
         "score?": _OBJECT,
     },
+    "control?": bool,  # of a control: whether it was ranked beside others, not by its name; in no key
     "from?": str,  # the hash of the files of its store; not published
     "config?": _OBJECT,
     "versions": {"*": str},

@@ -37,7 +37,21 @@ from . import rows as all_rows
 from .cells import Cell
 from .inert_text import csv_table, without_folders
 from .inert_text import markdown as inert
-from .rows import Interval, Keyed, Row, answer_remarks, columns, lines, ordinal, remarks, sizes, verdict_remarks, with_q
+from .rows import (
+    Interval,
+    Keyed,
+    Row,
+    answer_remarks,
+    beside_controls,
+    columns,
+    lines,
+    not_told,
+    ordinal,
+    remarks,
+    sizes,
+    verdict_remarks,
+    with_q,
+)
 
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
@@ -58,11 +72,17 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Board:
-    """One table: what its rows share, the rows, and selector and reason of each cell that failed."""
+    """One table: what its rows share, the rows, selector and reason of each cell that failed, the rows of controls."""
 
     about: Mapping[str, Any]
     rows: Sequence[Row]
     failed: Sequence[tuple[str, str]]
+    controls: Sequence[Row] = ()
+
+    @property
+    def lines(self) -> Sequence[Row]:
+        """The rows, then those of the controls."""
+        return [*self.rows, *self.controls]
 
 
 def gather(folders: Sequence[Path], orders: bool = False, random_weights: bool = False) -> Gathered:
@@ -138,7 +158,12 @@ def boards(content: Gathered) -> list[Board]:
         made = groups.get(about, [])
         counts = Counter((row.selector, row.embedder) for row in made)
         told = [replace(row, version=row.cell[:8]) if counts[row.selector, row.embedder] > 1 else row for row in made]
-        tables.append(Board(json.loads(about), with_q(sorted(told, key=_place)), sorted(failed.get(about, ()))))
+        told = beside_controls(sorted(told, key=_place))
+        rows, controls = ([row for row in told if bool(row.control) == wanted] for wanted in (False, True))
+        controls.sort(key=lambda row: (row.selector, row.embedder))
+        if not rows:  # nothing to stand beside
+            rows, controls = controls, []
+        tables.append(Board(json.loads(about), with_q(rows), sorted(failed.get(about, ())), controls))
     return tables
 
 
@@ -185,14 +210,16 @@ def texts(content: Gathered, tables: Sequence[Board]) -> dict[str, bytes]:
 def as_json(tables: Iterable[Board]) -> str:
     """The tables as JSON; numbers have four significant digits."""
     value = [
-        {"about": each.about, "rows": [row.to_json() for row in each.rows], "failed": each.failed} for each in tables
+        {"about": each.about, "rows": [row.to_json() for row in each.rows], "failed": each.failed}
+        | ({"controls": [row.to_json() for row in each.controls]} if each.controls else {})
+        for each in tables
     ]
     return json.dumps(_rounded(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_csv(tables: Iterable[Board]) -> str:
     """The rows of all tables as CSV, one line each; texts that a spreadsheet would run as a formula are marked."""
-    return csv_table([flat(_rounded({**table.about, **row.to_json()})) for table in tables for row in table.rows])
+    return csv_table([flat(_rounded({**table.about, **row.to_json()})) for table in tables for row in table.lines])
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,9 +279,10 @@ def _section(table: Board) -> list[str]:
     listed = ["\n".join(dict.fromkeys(faults))] if faults else []
     if not rows:
         return [title, *sentences, *listed]
+    listed += ["\n".join(f"- {inert(line)}" for line in not_told(rows))] if any(not_told(rows)) else []
     sentences.append(f"Intervals: {rows[0].trust}.")
     of_pools = [f"{line}." for line in (*verdict_remarks(rows[0]), *answer_remarks(rows))]
-    sentences += [inert(line[:1].upper() + line[1:]) for line in (*remarks(rows), *of_pools)]
+    sentences += [inert(line[:1].upper() + line[1:]) for line in (*remarks(table.lines), *of_pools)]
     if any(row.conformance for row in rows):
         passing = sum(row.conformance is not None for row in rows) - len(failing)
         sentences.append(f"Conformance kit: {passing} of {len(rows)} rows pass.")
@@ -263,9 +291,12 @@ def _section(table: Board) -> list[str]:
         sentences.append(f"All is counted to the {ordinal(m)} correct response: pass@k is {m} or more of the first k.")
     last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
     heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last, "EF")
-    shown = [column for column in columns(rows, in_file=True) if column.head.startswith(heads)]
-    first, measured = lines(rows, shown)
-    written = [[inert(text) if c.is_text else text for c, text in zip(shown, line, strict=True)] for line in measured]
+    shown = [column for column in columns(table.lines, in_file=True) if column.head.startswith(heads)]
+    first, *others = lines(table.lines, shown)
+    written = [
+        [inert(text) if column.is_text else text for column, text in zip(shown, line, strict=True)]
+        for line in (*others[0], *others[1])
+    ]
     head = [[column.one_line for column in shown], ["---" if column.is_text else "---:" for column in shown]]
     cells_of = "\n".join(f"| {' | '.join(line)} |" for line in [*head, *first, *written])
     return [title, " ".join(sentences), cells_of, *listed]

@@ -24,8 +24,8 @@ import numpy as np
 
 from harness.records import Floats
 from harness.scoring.metrics import Outcomes, budgets, over_seeds, summary
-from harness.scoring.stats import difference_interval, false_discovery_rates
-from harness.system.json_text import canonical_json
+from harness.scoring.stats import difference_interval, false_discovery_rates, ratio_interval
+from harness.system.json_text import canonical_json, digest
 
 from . import cells
 from .cells import Cell
@@ -40,7 +40,7 @@ HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage,
 WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 BUDGETS = ("1", "4", "16", "64", "256")  # of the tables
 ENRICHED = ("hits_at_k", "hits_at_k_ci", "hits_at_k_random", "enrichment_factor", "enrichment_factor_ci")
-SPARE = ("no_interval", "seeds", "cells", "version", "learns", "answering", *ENRICHED)
+SPARE = ("no_interval", "seeds", "cells", "version", "learns", "answering", "control", "controls", *ENRICHED)
 OF_A_TABLE = ("dist", "conformance", "q_random")
 
 
@@ -123,10 +123,13 @@ class Row:
     conformance: str | None = None
     q_random: float | None = None
     learns: bool | None = None
+    control: bool | None = None
+    controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    calls: tuple[Floats, int] | None = field(default=None, repr=False, compare=False)  # by problem; their seed
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without those of `SPARE` that are empty, and of `OF_A_TABLE` outside leaderboards."""
-        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        values = {column.name: getattr(self, column.name) for column in fields(self) if column.name != "calls"}
         absent = {name for name in SPARE if values[name] in (None, {})} | (
             set(OF_A_TABLE) if self.dist is None else set()
         )
@@ -151,6 +154,31 @@ def with_q(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, q_random=q) for row, q in zip(rows, qs, strict=True)]
 
 
+def beside_controls(rows: Sequence[Row]) -> list[Row]:
+    """The rows of one table, each that ranks by vectors with `controls`: control -> its cell, calls, and their ratio.
+
+    `ratio` is the row's mean calls by the control's, `ratio_ci` its paired 95 % interval over problems. A control that
+    reads vectors is compared with the rows that read the same.
+    """
+    controls = [row for row in rows if row.control is not None and row.calls]
+    told = []
+    for row in rows:
+        compared: dict[str, Any] = {}
+        for control in controls if row.calls and row.control is None and row.embedder != "none" else ():
+            if control.embedder in (row.embedder, "none"):
+                assert row.calls
+                assert control.calls
+                (calls, seed), (others, other_seed) = row.calls, control.calls
+                compared[control.name] = {
+                    "cell": control.cell,
+                    "samples_to_correct": control.samples_to_correct,
+                    "ratio": float(calls.mean() / others.mean()),
+                    "ratio_ci": ratio_interval(calls, others, int(digest([seed, other_seed], 8), 16)),
+                }
+        told.append(replace(row, controls=compared))
+    return told
+
+
 # From cells to rows.
 
 
@@ -169,6 +197,7 @@ def row_of(group: Sequence[Keyed]) -> Row:
         for name, values in each["conditions"].items():
             conditions.setdefault(name, set()).update(values)
     disputed = [entry["disputed"] for entry in entries if entry["disputed"] is not None]
+    measured, control = outcomes(group), [each.get("control") for each in members]
     return Row(
         **{**cell["labels"], "seed": cell["labels"]["seed"] if len(group) == 1 else None},
         cell=keys[0],
@@ -177,10 +206,12 @@ def row_of(group: Sequence[Keyed]) -> Row:
         disputed=sum(disputed) if disputed else None,
         **trust_in(entries, seed),
         **one_answer_of([entries]).metrics(),
-        **summary(outcomes(group), seed),
+        **summary(measured, seed),
         seeds=[each["labels"]["seed"] for each in members],
         cells=keys,
         learns=cell["inputs"]["ranking"].get("learns"),
+        control=None if None in control else all(control),
+        calls=None if measured.ranks is None else (measured.inside(measured.ranks.mean(axis=1)), seed),
     )
 
 
@@ -481,11 +512,12 @@ def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
     return [replace(column, correct=first.correct) for column in made]
 
 
-def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]]]:
-    """A table's texts: the lines of the references, and the lines of the rows; a line has a text for each column."""
+def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """A table's texts: the lines of the references, of the controls, and of the rows; a line has a text a column."""
     told = next((row for row in rows if row.hits_at_k), rows[0])
     first = [[column.reference(reference) for column in shown] for reference in references(told)]
-    return first, [[column.text(row) for column in shown] for row in rows]
+    texts = [(bool(row.control), [column.text(row) for column in shown]) for row in rows]
+    return first, [text for control, text in texts if control], [text for control, text in texts if not control]
 
 
 def embedders(rows: Sequence[Row]) -> list[str]:
@@ -523,6 +555,22 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         )
     counts = [row.disputed for row in rows if row.disputed is not None]
     return [*sentences, f"disputed grades: {max(counts)}."] if counts else sentences
+
+
+def not_told(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a sentence for each control: the selectors whose paired interval of calls by its own includes 1."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    several = len(embedders(rows)) > 1
+    for row in rows if rows[0].problems > 1 else ():
+        for control, told in row.controls.items():
+            low, high = told["ratio_ci"] or (0.0, np.inf)
+            if low <= 1 <= high:
+                name = f"{row.name} · {row.embedder}" if several else row.name
+                alike.setdefault(control, []).append((name, _with_interval(told["ratio"], told["ratio_ci"], ".2f")))
+    for control, told_of in alike.items():
+        names, ratios = zip(*told_of, strict=True)
+        of = names[0] if len(names) == 1 else "each"
+        yield f"{', '.join(names)}: not told from {control} (calls, {of} / {control}: {', '.join(ratios)})."
 
 
 def verdict_remarks(row: Row) -> Iterator[str]:

@@ -109,7 +109,7 @@ class _Screen:
 
     wanted  the columns that are assays; None: all that look like one
     codes   column -> a byte for each molecule so far: WRONG, CORRECT or UNTESTED
-    others  the columns that are no assays
+    others  the columns that are no assays -> the value by which one that looked like an assay is none, with its place
     groups  what the column of problems holds -> its number
     """
 
@@ -117,7 +117,7 @@ class _Screen:
         self.path, self.threshold, self.problem_column = path, threshold, ""
         self.wanted = [name for name in outcome if name] if outcome else None
         self.smiles, self.names, self.problems = list[str](), list[str](), list[int]()
-        self.codes, self.others, self.groups = dict[str, bytearray](), dict[str, None](), dict[str, int]()
+        self.codes, self.others, self.groups = dict[str, bytearray](), dict[str, str](), dict[str, int]()
         self._known = {text: code for text, code in OUTCOMES.items() if threshold is None or code == UNTESTED}
 
     def add(self, where: str, smiles: str, name: str, cells: Mapping[str, str]) -> None:
@@ -134,8 +134,8 @@ class _Screen:
             is_wanted = _plain(column) != PROBLEM[0] if self.wanted is None else column in self.wanted
             code = self._code(column, cell, where) if is_wanted else None
             if code is None:
-                self.others[column] = None
-                self.codes.pop(column, None)
+                codes = self.codes.pop(column, bytearray())
+                self.others[column] = f" ({where}: {cell!r:.40})" if codes.strip(bytes([UNTESTED])) else ""
                 continue
             codes = self.codes.setdefault(column, bytearray())
             codes.extend([UNTESTED] * (row - len(codes)))  # an SDF may not give each molecule each property
@@ -160,7 +160,9 @@ class _Screen:
         """Yield a record for each assay of each problem; `say` gets a line on the columns."""
         n, columns = len(self.smiles), [*self.codes, *self.others]
         if unknown := next((name for name in self.wanted or () if name not in columns), None):
-            raise HarnessError(f"pool {self.path}: no column {unknown!r}: it has {_listed(map(repr, columns))}")
+            raise HarnessError(
+                f"pool {self.path}: no column {unknown!r}: it has {_listed(map(repr, columns)) or 'none'}"
+            )
         named = list(self.groups)
         if _plain(self.problem_column) != PROBLEM[0] and all(name.lower() in OUTCOMES for name in named):
             self.problem_column, named = "", [""]  # a `target` of 0 and 1 is an assay
@@ -175,12 +177,14 @@ class _Screen:
         others = [name for name in columns if name not in assays and name != self.problem_column]
         counts = [f"{name} {(codes == CORRECT).sum():,} of {tested[name]:,}" for name, codes in assays.items()]
         lines = [f"active of tested: {_listed(counts)}"] if counts else []
-        lines += [f"not taken: {_listed(others)}"] if others and self.wanted != [] else []
+        lines += (
+            [f"not taken: {_listed(name + self.others.get(name, '') for name in others)}"]
+            if others and self.wanted != []
+            else []
+        )
+        hint = "" if counts else "; --outcome NAME takes one, of numbers with --threshold X"
         if lines:
-            say(
-                f"pool: {'; '.join(lines)}"
-                + ("" if counts else " (--outcome takes a column, of numbers with --threshold)")
-            )
+            say(f"pool: {'; '.join(lines)}{hint}")
         for number, problem in enumerate(named):
             for assay, codes in assays.items() or [("", None)]:
                 here = problems == number if codes is None else (problems == number) & (codes != UNTESTED)

@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import cells
 from harness.results.inert_text import without_folders
-from harness.results.rows import Row, one_answer_of, references, row, with_q
+from harness.results.rows import Row, one_answer_of, ordinal, references, row, with_q
 from harness.scoring.curves import band, budgets, oracle_shares, random_shares, selected_shares
 from harness.system.json_text import canonical_json, digest
 from harness.system.progress import Progress
@@ -33,12 +33,14 @@ class Cell:
 
     name     its selector, with its embedder if the report shows several embedders
     besides  what the store has besides: the cells that cannot be in one table with it, a line for each such table
+    controls the cells of the controls in its table, where they were not named
     """
 
     key: str
     content: dict[str, Any]
     name: str = ""
     besides: tuple[str, ...] = ()
+    controls: tuple[Cell, ...] = ()
 
     @cached_property
     def row(self) -> Row:
@@ -70,13 +72,14 @@ class Cell:
             "problems": f"{self.row.problems} problems",
             "seed": f"seed {labels['seed']}",
         }
-        return told | {"trials": f"{labels['trials']} trials"}
+        to = f"to the {ordinal(self.row.correct)} correct response"
+        return told | {"trials": f"{labels['trials']} trials", "correct": to}
 
     @cached_property
     def compared(self) -> str:
         """A hash of what cells in one table must share: pool, verdicts, n, trials, seed and problems."""
         labels, inputs = self.content["labels"], self.content["inputs"]
-        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
+        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n"), self.row.correct]
         return digest([*shared, labels["trials"], labels["seed"], list(self.by_id)])
 
 
@@ -119,8 +122,8 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str 
     if keys and len(alike) < len(candidates):
         other = next(cell for cell in candidates if cell not in alike)
         raise HarnessError(
-            f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
-            "one report shows one pool"
+            f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials, seed or "
+            "--correct: one report shows one pool"
         )
     first: dict[tuple[str, str], Cell] = {}
     for cell in alike:
@@ -130,7 +133,9 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str 
         replace(cell, name=f"{selector} · {embedder}" if several and embedder != "none" else selector, besides=besides)
         for (selector, embedder), cell in first.items()
     ]
-    return sorted(named, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
+    controls = [] if keys else [cell for cell in named if cell.content.get("control")]
+    shown = [replace(cell, controls=tuple(controls)) for cell in named if cell not in controls] or controls
+    return sorted(shown, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
 
 
 def _besides(shown: Cell, candidates: Sequence[Cell]) -> tuple[str, ...]:
@@ -155,7 +160,7 @@ def _besides(shown: Cell, candidates: Sequence[Cell]) -> tuple[str, ...]:
 
 
 def table(shown: Sequence[Cell]) -> dict[str, Any]:
-    """Return {"budgets", "rows"}: the budgets shown, and the rows of the leaderboard, first the references'.
+    """Return {"budgets", "rows"}: the budgets shown, and the rows of the leaderboard, first references and controls.
 
     A missing value is None. q controls the false discovery rate over the selectors on the page.
     """
@@ -166,10 +171,12 @@ def table(shown: Sequence[Cell]) -> dict[str, Any]:
         | {"samples_to_correct": each.samples_to_correct, "improvement": each.improvement}
         for each in references(first)
     ]
-    for cell, each in zip(shown, with_q([cell.row for cell in shown]), strict=True):
+    controls = shown[0].controls
+    measured = [*(cell.row for cell in controls), *with_q([cell.row for cell in shown])]
+    for cell, each in zip([*controls, *shown], measured, strict=True):
         same = ("samples_to_correct", "improvement", "p", "k95", "calls_saved")
         rows.append(
-            {"name": cell.name, "reference": False, "cell": cell.key, "interval": each.improvement_ci}
+            {"name": cell.name, "reference": cell in controls, "cell": cell.key, "interval": each.improvement_ci}
             | {name: getattr(each, name) for name in same}
             | {"no_interval": each.no_interval.get("improvement_ci"), "q": each.q_random}
             | {"shares": None if each.win is None else [each.win, each.tie, each.loss]}

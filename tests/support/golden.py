@@ -33,7 +33,7 @@ ENTRY = (
     *("time", "solved", "tokens"),  # of `--until-correct`
 )
 # Of a row: keys, what depends on the machine, and what is of the cell's entries.
-NOT_OF_A_ROW = (*LABELS, "cell", "cells", "pools", "conditions", "answering", "version")
+NOT_OF_A_ROW = (*LABELS, "cell", "cells", "pools", "conditions", "answering", "version", "controls")
 # Which kind of machine: floats differ in their last bits between kernels, and picks that are nearly equal with them.
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "kmedoids")
 
@@ -106,6 +106,8 @@ def cells(store: Path) -> Iterator[Record]:
     """A record for each problem of each cell of a store, or of each record of `--until-correct`."""
     for path in sorted([*store.glob("cells/*.json"), *store.glob("sequences/*.json")]):
         cell = json.loads(path.read_text())
+        if cell.get("control"):  # ranked beside the others
+            continue
         if "failed" in cell:
             yield _labelled(cell["labels"]), "failed", {}
             continue

@@ -31,8 +31,9 @@ def cell_of(store: Path, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def all_cells(store: Path) -> list[dict[str, Any]]:
-    """Every cell of a store, in the order of their keys."""
-    return [cells.read(path) for path in sorted((store / "cells").glob("*.json"))]
+    """Every cell of a store but those of the controls that a run adds, in the order of their keys."""
+    every = [cells.read(path) for path in sorted((store / "cells").glob("*.json"))]
+    return [cell for cell in every if not cell.get("control")]
 
 
 KINDS = {"pool": "responses", "embedding": "vectors", "verdict": "verdicts", "ranking": "orders", "score": "scores"}

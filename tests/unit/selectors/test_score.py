@@ -10,7 +10,8 @@ from support.refusals import refusal_of
 from support.selector_pools import assert_equally_often, mixed_pool, pool_of, ranked
 
 from harness_selectors.numerics.columns import scores_of, standardised
-from harness_selectors.score import Score
+from harness_selectors.repexp import RepExp
+from harness_selectors.score import Norm, Score
 
 NUMBERS = st.lists(st.one_of(st.floats(-1e300, 1e300), st.just(np.nan)), min_size=1, max_size=9)
 
@@ -59,3 +60,16 @@ def test_standardised_scores_have_mean_0_and_deviation_1_and_an_unknown_one_is_t
 def test_a_pool_of_none_has_no_order():
     assert ranked(Score(), pool_of(scores={"rm": []}, texts=[])) == []
     assert len(scores_of(pool_of(scores={"rm": []}, texts=[]), None, "score")) == 0
+
+
+@given(seed=st.integers(0, 99), lam=st.sampled_from([1e7, 1e9]))
+def test_norm_takes_the_largest_row_first_which_repexp_does_where_lam_is_large(seed, lam):
+    h = np.random.default_rng(seed).normal(size=(8, 3)).astype(np.float32)
+    pool = pool_of(embeddings=h)
+    largest = sorted(range(8), key=lambda i: -sum(float(x) ** 2 for x in h[i]))
+    assert ranked(Norm(), pool) == largest == ranked(RepExp(lam=lam, first="max"), pool)
+
+
+def test_norm_takes_equal_rows_by_index_and_needs_vectors():
+    assert ranked(Norm(), pool_of(embeddings=np.array([[0, 1], [3, 0], [1, 0], [0, -3]], np.float32))) == [1, 3, 0, 2]
+    assert "norm: the pool has no embeddings" in refusal_of(Norm().rank, pool_of(texts=["x"]), np.random.default_rng(0))

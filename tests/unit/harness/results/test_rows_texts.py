@@ -25,7 +25,7 @@ RANKER = row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
 def texts(row, rows=None, in_file=False):
     """Heading -> text of the row, and -> text of each reference."""
     shown = columns(rows or [row], in_file)
-    references, [line] = lines([row], shown)
+    references, _, [line] = lines([row], shown)
     heads = [column.head for column in shown]
     return dict(zip(heads, line, strict=True)), [dict(zip(heads, each, strict=True)) for each in references]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import importlib.util
 
@@ -79,6 +80,13 @@ def test_outcomes_are_chosen_by_name_and_numbers_by_a_threshold(written):
     assert not wrongly_refused(wrong, lambda options: assays_of(path, **options))
 
 
+def test_what_looked_like_an_assay_until_an_odd_value_is_named_with_that_value(written):
+    path = written("smiles,active,dose\nCC,1,2\nCCC,?,1\n", "a.csv")
+    assert [record.correct for record in records_of(path)] == [None]
+    hint = "--outcome NAME takes one, of numbers with --threshold X"
+    assert notes_on(path)[1] == f"pool: not taken: dose, active (line 3: '?'); {hint}"
+
+
 def test_a_column_of_problems_divides_the_molecules_unless_it_says_0_and_1(written):
     text = "target,active,smiles\nEGFR,1,CC\nKDR,0,CCC\nEGFR,0,CCO\n"
     assert {name: texts for name, (texts, *_) in assays_of(written(text, "a.csv")).items()} == {
@@ -140,6 +148,20 @@ def test_each_fault_of_a_file_is_refused_with_its_line(written):
         ("", "a table without a column `smiles`: it has none"),
     ]
     assert not wrongly_refused(wrong, lambda content: list(read_pool(written(content, "p.csv"), layouts=LAYOUTS)))
+
+
+def test_tox21_is_twelve_problems_of_the_molecules_tested_in_each(shared_data):
+    path = shared_data / "screens" / "tox21.csv.gz"
+    if not path.exists():
+        pytest.skip("needs shared/data/screens beside the project")
+    with gzip.open(path, "rt", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assays = assays_of(path)
+    assert list(assays) == [name for name in rows[0] if name not in ("mol_id", "smiles")]
+    for assay, of_assay in assays.items():
+        tested = [row for row in rows if row[assay]]
+        expected = [(row["smiles"], row[assay] == "1", row["mol_id"]) for row in tested]
+        assert list(zip(*of_assay, strict=True)) == expected
 
 
 def test_names_are_kept_in_the_store_and_come_out_again(harness, written, tmp_path):
