@@ -243,6 +243,29 @@ def begun_by(path: Path) -> dict[str, Any]:
     return {}
 
 
+def read_journal(path: Path) -> tuple[dict[str, Any], list[Check | list[tuple[Pick, str]]]]:
+    """The first line of a journal, and what its other whole lines hold: outcomes, and picks with their names.
+
+    Nothing is locked or changed, and no pool is known. HarnessError for a file that is no journal.
+    """
+    try:
+        whole = path.read_bytes().rpartition(b"\n")[0]
+    except OSError as failure:
+        raise HarnessError(f"journal {path}: cannot be read ({failure.strerror})") from None
+    header, entries = begun_by(path), list[Check | list[tuple[Pick, str]]]()
+    if header.get("journal") != KIND:
+        raise HarnessError(f"journal {path}: is no journal of `harness verify`")
+    for number, text in enumerate(whole.split(b"\n")[1:], 2):
+        where = f"journal {path}, line {number}"
+        line = parsed(text, where, RESTORE)
+        if not (isinstance(line, dict) and line.keys() & {"asked", FILES}):
+            entries.append(shaped(line, Check, where, RESTORE))
+            continue
+        picks = [(str(name), int(index)) for name, index in shaped(line, _Line, where, RESTORE).get("asked", ())]
+        entries.append(list(zip(picks, line.get("names") or [""] * len(picks), strict=True)))
+    return header, entries
+
+
 def _pick(pair: Sequence[Any], sizes: Mapping[str, int], where: str) -> Pick:
     name, index = pair if len(pair) == 2 else ("", None)
     if name not in sizes or type(index) is not int or not 0 <= index < sizes[name]:

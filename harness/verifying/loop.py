@@ -334,7 +334,7 @@ def journal_of(config: VerifyConfig, opened: Opened) -> Journal:
         raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
     sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
     patience_s = PATIENCE_S if config.ask else 0.0
-    return Journal(config.journal, _header(config, opened), sizes, config.retry_errors, patience_s)
+    return Journal(config.journal, header_of(config, opened), sizes, config.retry_errors, patience_s)
 
 
 def _vectors_digest(opened: Opened) -> str | None:
@@ -357,7 +357,7 @@ def _vectors_digest(opened: Opened) -> str | None:
     return f"values:{content.hexdigest()[:16]}"
 
 
-def _header(config: VerifyConfig, opened: Opened) -> dict[str, object]:
+def header_of(config: VerifyConfig, opened: Opened) -> dict[str, object]:
     """What the outcomes of a journal belong to: responses, vectors, selector, verifier; not where they are kept."""
     pools = hashlib.sha256()
     for each in opened.candidates:
