@@ -184,14 +184,16 @@ class SelectConfig(Sources):
         super().__post_init__()
         names, vectors = names_in(self.selector), self.embeddings
         other = "--embedder" if self.embedder else "--model"
-        of_texts = ("embedder", "scorer", "model", "task", "ids")
+        of_texts = ("embedder", "scorer", "model", "task", "ids", "outcomes", "skip_unreadable")
         alone = next((name for name in of_texts if getattr(self, name) and not self.pool), "")
+        is_vague = self.command == "select" and self.threshold is not None and not self.outcomes
         faults = {
             f"one selector chooses, got {len(names)}: --selector {' or --selector '.join(names)}": len(names) > 1,
             f"-k must be at least 1, got {self.k}": self.k < 1,
             "say what to select from: --pool FILE, or --embeddings FILE alone": not self.pool and not vectors,
             f"give --embeddings or {other}, not both": vectors and (self.embedder or self.model),
-            f"--{alone} goes with --pool: vectors alone have no texts": alone,
+            f"--{OPTION.get(alone, '').replace('_', '-')} goes with --pool: vectors alone have no texts": alone,
+            "--threshold goes with --outcome NAME: whose values?": is_vague,
         }
         refuse(faults, f"{self.command}: ")
 

@@ -6,7 +6,7 @@ Making a plan changes nothing on the disk.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -217,8 +217,13 @@ def make_plan(
             plan = replace(plan, scores=Scores(scorer, plan.responses), weights=weights)
         plan = replace(plan, orders={spec: _orders(plan, part) for spec, part in selectors.items() if plan.verdicts})
         if wants_vectors and plan.verdicts:
-            parts = [context.part("selector", spec) for spec in _controls(context.registry) if spec not in selectors]
-            plan = replace(plan, controls={part.spec: _orders(plan, part) for part in parts})
+            controls = {}
+            for spec in [spec for spec in context.registry.controls if spec not in selectors]:
+                with suppress(HarnessError):  # one that cannot be built is left out
+                    part = context.part("selector", spec)
+                    require_selector(spec, part.built)
+                    controls[spec] = _orders(plan, part)
+            plan = replace(plan, controls=controls)
         used: dict[str, Any] = {f"executor {config.executor}": plan.executor}  # components with something to make
         for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
             if column and plan.store.missing(column, plan.questions):
@@ -233,15 +238,6 @@ def make_plan(
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
     return plan
-
-
-def _controls(registry: Registry) -> Iterator[str]:
-    """Yield the specs of all selectors that say they are controls; those that cannot be built are left out."""
-    for registration in registry.of_kind("selector"):
-        with suppress(HarnessError):
-            for spec in getattr(registration.load(), "control", ()):
-                require_selector(spec, build(registry, "selector", spec))
-                yield spec
 
 
 def _orders(plan: Plan, selector: Part) -> Orders:

@@ -138,7 +138,9 @@ def _environments(smiles: str, morgan: Morgan) -> NDArray[np.int32] | None:
         return None
     counts = sorted(_generator(morgan.radius, morgan.bits).GetCountFingerprint(made).GetNonzeroElements().items())
     pairs = np.array(counts, np.int32).reshape(-1, 2).T
-    return pairs if morgan.counts else np.minimum(pairs, [[morgan.bits], [1]], dtype=np.int32)
+    if not morgan.counts:
+        pairs[1] = 1
+    return pairs
 
 
 @lru_cache(KEPT)

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 
 def test_orders_to_the_first_correct_one_are_filed_as_before_and_later_ones_apart(folder):
     files = files_of(folder / "runs", "orders")
-    assert len({path.parent.name for path in files}) == 6
+    assert len({path.parent.name for path in files}) == 12  # with the three controls
     results = door.run(**OPTIONS, correct=3, enrichment=True)
     assert files_of(folder / "runs", "orders") == files  # all of it is reused
     assert [(row.correct, row.n, row.solvable, list(row.pass_at_k_random)[-1]) for row in results] == [
