@@ -13,11 +13,12 @@ Roy, "Learning to Optimize via Posterior Sampling" (2014), arXiv:1301.2609; c < 
 are left out, as in Kandasamy et al. (AISTATS 2018): the draws differ, so picks that are verified at once do too.
 
 - Outcomes that are all 0 or 1 count as 0 and HIT: a wrong response is what is expected, and lowers only σ; a correct
-  one is far above it. Around 1/2 wrong ones would push down all that is near, and where few are correct that is
-  everything. Measured values are standardised by those seen.
+  one is far above it. Around 1/2 wrong ones would push down all that is near, and where few are correct that is most
+  of the pool: the tenth hit came later. Measured values are standardised by those seen.
 - ℓ follows the distance of a row to its nearest other row (the median over ROWS rows): what is learnt at a pick reaches
-  its neighbours, and only them. The median of all distances, as other selectors have it, reaches the whole pool in many
-  dimensions. A length fitted by marginal likelihood chose the same, and found no more (docs/log.md).
+  its neighbours, and only them. The median of all distances, as other selectors have it, found fewer of the hits that
+  lie in small clusters, and on screens of molecules about as many (docs/log.md). A length fitted by marginal likelihood
+  was near to ours, and found no more.
 
 We differ: c is constant, where their β grows with log t; a draw is over at most `most` of the rest, half of them those
 with the largest means, half at random, since it costs their number cubed; a response whose vector equals a picked one
