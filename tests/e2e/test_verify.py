@@ -87,8 +87,9 @@ def assert_the_calls_are_the_offline_order(folder, recorded, selector):
     """Each problem's calls begin its order of `harness run`, trial 0, and end at its first correct response."""
     files = {"pool": folder / "pool.jsonl", "embeddings": folder / "vectors.npz", "store": folder / "runs"}
     package.run(**files, selectors=[selector], trials=1, quiet=True)
-    (cell,) = (folder / "runs" / "cells").glob("*.json")
-    for entry in cells.read(cell)["problems"]:
+    made = [cells.read(path) for path in (folder / "runs" / "cells").glob("*.json")]  # the controls' too
+    (cell,) = (each for each in made if each["labels"]["selector"] == selector)
+    for entry in cell["problems"]:
         calls = [index for name, index, _ in recorded if name == entry["id"]]
         if entry["c"]:
             (order,) = entry["orders"]
