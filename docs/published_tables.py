@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,16 @@ def first_run() -> str:
     """The table that the README's first command prints."""
     labelled = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
     by_name = {row.selector: row for _, row in labelled if row.embedder in ("hidden-mean", "none")}
+    every = [row for board in boards("pools") for row in board.lines]
+    beside = [
+        replace(row, control=True)
+        for name in ("length", "length:first=long", "norm")
+        for row in every
+        if (row.model, row.selector) == ("tiny24", name) and row.embedder in ("hidden-mean", "none")
+    ]
     os.environ["COLUMNS"] = "80"  # words are wrapped as in a terminal
     with captured(80) as text:
-        result_tables.of_one_pool([by_name[name] for name in ("repexp", "uniform", "facility-location")])
+        result_tables.of_one_pool([*(by_name[name] for name in ("repexp", "uniform", "facility-location")), *beside])
     kept = [line.rstrip() for line in text.getvalue().splitlines()]
     first = next(place for place, line in enumerate(kept) if line)
     last = max(place for place, line in enumerate(kept) if line.startswith(" facility-location"))
@@ -94,6 +102,11 @@ def all_selectors() -> str:
     for line in lines():
         texts = _across_row(line)
         rows.append([*texts[:4], number(line.solvable), *texts[4:], cost[line.selector.split(" ")[0]]])
+    for line in across([replace(board, rows=board.controls) for board in boards("pools")]):
+        if line.embedder == "tfidf":
+            texts = _across_row(line)
+            texts[0] += f" (control, {line.pools} pools)"
+            rows.append([*texts[:4], number(line.solvable), *texts[4:], cost.get(line.selector, "-")])
     return table(heads, rows, 2)
 
 
@@ -148,6 +161,29 @@ def by_score() -> str:
 def by_pool() -> str:
     """RepExp on each pool, with each kind of vectors (RF1)."""
     return _improvements(rows_with("pools", selector="repexp"), ["vectors"], lambda row: [row.embedder])
+
+
+def beyond_norm() -> str:
+    """RepExp and norm, the largest row first, on each pool that has both."""
+    rows = []
+    for board, row in [*rows_with("pools", selector="repexp"), *rows_with("factors", selector="repexp")]:
+        if told := row.controls.get("norm"):
+            low, high = told["ratio_ci"] or (0.0, np.inf)
+            word = "more" if high < 1 else "less" if low > 1 else "not told"
+            ratio = f"{number(told['ratio'])} {interval(told['ratio_ci'])}"
+            calls = (row.samples_to_correct_random, told["samples_to_correct"], row.samples_to_correct)
+            name = called(board) + ("" if row.seeds == [0] else f", seeds {', '.join(map(str, row.seeds or ()))}")
+            rows.append([name, row.embedder, *map(number, calls), ratio, word])
+    heads = [
+        "pool",
+        "vectors",
+        "random's calls",
+        "norm's",
+        "RepExp's",
+        "RepExp's / norm's [95 %]",
+        "RepExp is ... than norm",
+    ]
+    return table(heads, rows, 2)
 
 
 def by_strength() -> str:
@@ -441,6 +477,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "hard-pools": hard_pools,
     "by-score": by_score,
     "by-pool": by_pool,
+    "beyond-norm": beyond_norm,
     "by-strength": by_strength,
     "by-strength-hard": by_strength_hard,
     "by-hardness": by_hardness,

@@ -41,7 +41,7 @@ def results(rows: Sequence[Row], store: Path) -> None:
     legend = dict.fromkeys(column.legend for pool in pools.values() for column in of_one_pool(pool) if column.legend)
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
     if controls := ", ".join(dict.fromkeys(row.name for row in rows if row.control)):
-        explained.append(f"{controls}: controls, simple orders; a selector by vectors should be more than these.")
+        explained.append(f"controls ({controls}): simple orders; a selector by vectors should be more than these.")
     trusts = dict.fromkeys(row.trust for row in rows if row.trust != "nominal")
     explained += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows), *not_told(rows)]
     if not any(row.solvable for row in rows):

@@ -133,7 +133,7 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str 
         replace(cell, name=f"{selector} · {embedder}" if several and embedder != "none" else selector, besides=besides)
         for (selector, embedder), cell in first.items()
     ]
-    controls = [] if keys else [cell for cell in named if cell.content.get("control")]
+    controls = [cell for cell in sorted(named, key=lambda each: each.name) if cell.content.get("control") and not keys]
     shown = [replace(cell, controls=tuple(controls)) for cell in named if cell not in controls] or controls
     return sorted(shown, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
 

@@ -74,7 +74,7 @@ def test_a_problem_that_lost_a_file_is_left_out_and_without_the_responses_the_ta
     data = report()
     assert data["problems"] == []
     assert "not in the store" in data["browsing"]["note"]
-    assert len(data["rows"]) == 3 + 4
+    assert len(data["rows"]) == 3 + 3 + 4  # references, controls, selectors
 
 
 def test_of_many_problems_of_long_texts_a_part_is_shown_and_texts_are_cut(harness, report, tmp_path, monkeypatch):

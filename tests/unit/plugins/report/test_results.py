@@ -9,11 +9,12 @@ from harness.scoring.metrics import random_pass_at_k
 
 def test_the_table_has_the_references_and_the_rows_of_the_run_the_best_first(shown):
     references = [row for row in shown.data["rows"] if row["reference"]]
-    assert [row["name"] for row in references] == ["random (exact)", "oracle", "anti-oracle"]
+    controls = ["length", "length:first=long", "norm"]
+    assert [row["name"] for row in references] == ["random (exact)", "oracle", "anti-oracle", *controls]
     row = shown.rows["shuffle"]
     assert references[0]["samples_to_correct"] == row["samples_to_correct_random"]
     assert references[0]["k95"] == row["k95_random"]
-    measured = shown.data["rows"][3:]
+    measured = shown.data["rows"][6:]
     improvements = [row["improvement"] for row in measured[:-1]]
     assert improvements == sorted(improvements, reverse=True)
     same = {name: name for name in ("samples_to_correct", "improvement", "cell", "k95", "calls_saved")}

@@ -42,7 +42,7 @@ def test_cells_can_be_named_by_the_beginning_of_their_keys(report, harness, show
     data = report("--cell", first[:12], "--cell", second, "--out", tmp_path / "deep" / "two.html", store=shown.store)
     assert report.path == tmp_path / "deep" / "two.html"
     assert names(data) == {"repexp", "spread"}
-    for key, fault in (("nothing", "no cell whose key begins so"), ("", "'' begins the keys of 4 cells")):
+    for key, fault in (("nothing", "no cell whose key begins so"), ("", "'' begins the keys of 7 cells")):
         assert fault in error_line(harness("report", "--store", shown.store, "--cell", key))
 
 
