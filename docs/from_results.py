@@ -17,7 +17,7 @@ from harness.results import leaderboard
 from published import FIGURES, RESULTS, ROOT, figure
 from published_tables import BLOCKS
 
-PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md")
+PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md", "docs/screens.md")
 BLOCK = re.compile(r"(<!-- from results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 

@@ -380,6 +380,94 @@ def _improvements(
     return table(["pool", *heads, "random's calls", "its calls", "improvement [95 %]"], rows, 1 + len(heads))
 
 
+# docs/screens.md
+
+SCREENS = {"hiv": "HIV", "tox21": "Tox21", "muv-3000": "MUV, 3,000 each", "muv": "MUV, whole"}
+CONTROLS = ("length", "length:first=long", "norm")
+
+
+def _screens(correct: int, half: str = "held") -> dict[tuple[str, str], dict[str, Row]]:
+    """(selector, vectors) -> screen -> its row on one half, to that correct response; controls first."""
+    measured: dict[tuple[str, str], dict[str, Row]] = {}
+    for board in boards("screens"):
+        screen, _, of = board.about["model"].rpartition("-")
+        if (of, board.about.get("correct", 1)) == (half, correct):
+            for row in board.lines:
+                measured.setdefault((row.name, row.embedder), {})[screen] = row
+    names = list(dict.fromkeys(name for name, _ in measured))
+    return {
+        of: measured[of] for of in sorted(measured, key=lambda of: (of[0] not in CONTROLS, names.index(of[0]), of[1]))
+    }
+
+
+def _of_screens(correct: int, value: Callable[[Row], str], vectors: Sequence[str], half: str = "held") -> str:
+    measured = _screens(correct, half)
+    screens = [name for name in SCREENS if any(name in rows for rows in measured.values())]
+    rows = [
+        [f"`{name.removesuffix(' (learns)')}`", of, *(value(rows[each]) if each in rows else "-" for each in screens)]
+        for (name, of), rows in measured.items()
+        if of in ("none", *vectors)
+    ]
+    return table(["selector", "vectors", *(SCREENS[name] for name in screens)], rows, 2)
+
+
+def _improved(row: Row) -> str:
+    return f"{number(row.improvement)} {interval(row.improvement_ci)}"
+
+
+def screen_pools() -> str:
+    """The screens' pools, by half: how many, of which sizes, how many are active."""
+    rows = []
+    for screen, name in SCREENS.items():
+        for half in ("choose", "held"):
+            row = _screens(1, half).get(("norm", "morgan"), {}).get(screen)
+            if row:
+                least = int([*row.pass_at_k_random][-1])
+                sizes = f"{least:,}" if least == row.n else f"{least:,} to {row.n:,}"
+                active = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
+                rows.append([name, half, str(row.problems), sizes, active, number(row.samples_to_correct_random, 1)])
+    return table(["screen", "half", "pools", "compounds each", "active %", "random's calls to the first hit"], rows, 2)
+
+
+def screens_first() -> str:
+    """Improvement over random to the first hit, on the half that nothing was chosen on."""
+    return _of_screens(1, _improved, ("morgan", "morgan (unit)"))
+
+
+def screens_tenth() -> str:
+    """The same to the tenth hit."""
+    return _of_screens(10, _improved, ("morgan", "morgan (unit)"))
+
+
+def screens_vectors() -> str:
+    """To the tenth hit on counts and on descriptors."""
+    others = [f"{name}{unit}" for name in ("morgan:counts=true", "rdkit-descriptors") for unit in ("", " (unit)")]
+    return _of_screens(10, _improved, others)
+
+
+def screens_enriched() -> str:
+    """Enrichment factors at 5 %."""
+
+    def factor(row: Row) -> str:
+        factors, intervals = row.enrichment_factor or {}, row.enrichment_factor_ci or {}
+        return f"{number(factors.get('5'))} {interval(intervals.get('5'))}"
+
+    return _of_screens(10, factor, ("morgan", "morgan (unit)"))
+
+
+def screens_controls() -> str:
+    """RepExp's calls by those of each control, paired by pool."""
+    rows = []
+    for correct in (1, 10):
+        for (name, of), by_screen in _screens(correct).items():
+            if name == "repexp":
+                for screen, row in by_screen.items():
+                    told = [row.controls.get(control) for control in ("norm", "length:first=long")]
+                    ratios = [f"{number(each['ratio'])} {interval(each['ratio_ci'])}" if each else "-" for each in told]
+                    rows.append([SCREENS[screen], "first" if correct == 1 else "tenth", of, *ratios])
+    return table(["screen", "hit", "vectors", "repexp / norm", "repexp / length:first=long"], sorted(rows), 3)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "first-run": first_run,
     "best-selectors": best_selectors,
@@ -400,4 +488,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "guided": guided,
     "rl": rl,
     "rl-gains": rl_gains,
+    "screen-pools": screen_pools,
+    "screens-first": screens_first,
+    "screens-tenth": screens_tenth,
+    "screens-vectors": screens_vectors,
+    "screens-enriched": screens_enriched,
+    "screens-controls": screens_controls,
 }

@@ -1,6 +1,6 @@
 """Benchmark harness for diversity selectors. What a plugin's author needs is importable from here.
 
-`run`, `select`, `verify` and `read_results` (docs/python.md) are loaded when they are used: they import much more.
+`run`, `select`, `verify`, `search` and `read_results` (docs/python.md) are loaded at their first use: they import more.
 """
 
 from importlib import import_module
@@ -13,7 +13,7 @@ from .records import Message, Outcome, Pool, Problem, Responses, Sampler, Sample
 
 __version__ = "0.2.0"
 
-FROM_API = ("read_results", "run", "select", "verify")  # not in __all__: `import *` stays light
+FROM_API = ("read_results", "run", "search", "select", "verify")  # not in __all__: `import *` stays light
 
 __all__ = [
     "HarnessError",

@@ -1,4 +1,4 @@
-"""The Python door: `harness.run`, `harness.select`, `harness.verify` and `harness.read_results` (docs/python.md).
+"""The Python door: `harness.run`, `select`, `verify`, `search` and `read_results` (docs/python.md).
 
     results = harness.run(pool="answers.jsonl", selectors=["repexp", "uniform"])
     results.to_pandas()
@@ -36,6 +36,7 @@ from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
 from harness.verifying import loop
 from harness.verifying.config import VerifyConfig
+from harness.verifying.session import Session
 from harness.verifying.verifiers import Function, called
 
 if TYPE_CHECKING:
@@ -140,10 +141,11 @@ def select(
     *,
     verified: Any = None,
     scores: Any = None,
+    names: Any = None,
     yes: bool = False,
     quiet: bool = False,
     **options: Any,
-) -> Indices | dict[Any, Indices]:
+) -> Any:
     """Choose k of the responses to verify next, without looking at any verdict. What `harness select` does.
 
     source    vectors (n, d), one row a response, scipy's sparse matrices too; or n texts (vectors by TF-IDF); or a
@@ -154,13 +156,16 @@ def select(
               mapping of ids to them
     scores    a number for each response, or several by name, for selectors by score; for several problems a mapping of
               ids to them
+    names     what the responses are called, a text for each; for several problems a mapping of ids to them. Then
+              `verified` may hold names
     options   any other field of `SelectConfig` (an option of `harness select`, with underscores): embedder, seed, ...
 
-    Return k indices (k,) from 0, best first (in no order from a subset method); for a mapping or a path a dict of the
-    problems' ids to them. HarnessError if a problem has fewer than k responses left, or a value is not finite.
+    Return k indices (k,) from 0, best first (in no order from a subset method), with `names` a list of k names; for a
+    mapping or a path a dict of the problems' ids to them. HarnessError if a problem has fewer than k responses left, or
+    a value is not finite.
     """
     with registered([selector]) as (spec,):
-        names, held, place = _held(source, verified)
+        ids, held, place = _held(source, verified, names)
         if scores is not None:
             by_id = scores if isinstance(source, (Mapping, str, Path)) else {"problem": scores}
             if not isinstance(by_id, Mapping):
@@ -173,7 +178,10 @@ def select(
                 "select: --task, --model and --scorer go with a pool file (docs/pools.md), not with texts in memory"
             )
         chosen = chosen_by(request, Progress(quiet=quiet, asks=not yes), held)
-    picks = {names.get(each.problem_id, each.problem_id): np.array(each.order, np.intp) for each in chosen}
+    picks: dict[Any, Any] = {}
+    for each in chosen:
+        order = np.array(each.order, np.intp) if names is None else [each.names[index] for index in each.order]
+        picks[ids.get(each.problem_id, each.problem_id)] = order
     return picks if isinstance(source, (Mapping, str, Path)) else picks.popitem()[1]
 
 
@@ -184,6 +192,7 @@ def verify(
     *,
     budget: int,
     journal: str | Path = "verify.jsonl",
+    names: Any = None,
     yes: bool = False,
     quiet: bool = False,
     **options: Any,
@@ -197,18 +206,50 @@ def verify(
     selector  a spec, or an object of your own
     budget    the most calls in all, those in the journal included
     journal   the file in which every outcome is written down; the same call goes on from it
+    names     what the responses are called, as in `select`: the journal and what is found show it
     options   any other field of `VerifyConfig` (an option of `harness verify`, with underscores): until, workers, ...
 
     Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
     ... HarnessError if it cannot be carried out, or if five calls in a row raise.
     """
     with registered([selector]) as (spec,):
-        _, held, place = _held(source, None)
+        _, held, place = _held(source, None, names)
         name = str(getattr(verifier, "__qualname__", type(verifier).__qualname__))  # as the journal has it
         given = {**options, **place, "selector": spec, "budget": budget, "journal": Path(journal)}
         config = VerifyConfig(**checked(VerifyConfig, {**given, "verifier": name}, "verify"))
         ended = loop.verify(config, Progress(quiet=quiet, asks=not yes), called(verifier, config), held)
         return loop.summary(ended)
+
+
+def search(
+    source: Any,
+    selector: Any = "repexp",
+    *,
+    journal: str | Path = "verify.jsonl",
+    names: Any = None,
+    yes: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Session:
+    """Ask for candidates, and tell their outcomes when they come: `harness verify --ask`, on the same journal.
+
+    source    what `select` takes: vectors, texts, a mapping of problem ids to either, or the path of a file
+    selector  a spec, or an object of your own
+    journal   the file in which every pick and outcome is written down; the same call, or the command, goes on from it
+    names     what the candidates are called, as in `select`, each name once; then they are asked for and told by name
+    options   any other field of `VerifyConfig` (an option of `harness verify`, with underscores): threshold, top, ...
+              Without `until` no problem is done before all its candidates have an outcome
+
+    Return a `Session`: `search.ask(8)` gives eight names, `search.tell(name, True)` takes an outcome, `search.open`,
+    `search.found` and `search.calls` say what is out, what was found, and at how many calls. HarnessError if it cannot
+    be carried out, or the journal is of other candidates or of another selector.
+    """
+    with registered([selector]) as (spec,):
+        ids, held, place = _held(source, None, names)
+        given = {"ask": True, "until": 1 if options.get("top") else sys.maxsize, **options, **place}
+        given |= {"selector": spec, "journal": Path(journal)}
+        config = VerifyConfig(**checked(VerifyConfig, given, "search"))
+        return Session(config, Progress(quiet=quiet, asks=not yes), held, ids)
 
 
 def read_results(*folders_or_cells: str | Path) -> Results:
@@ -231,8 +272,16 @@ def read_results(*folders_or_cells: str | Path) -> Results:
     return Results([row for board in boards for row in board.rows], failures, None, boards, tuple(content.faults))
 
 
-def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, Any]]:
+def _held(source: Any, verified: Any, called: Any = None) -> tuple[dict[str, Any], Held, dict[str, Any]]:
     """The caller's problem ids by their texts, what is in memory, and the options that name what is not."""
+    ids, held, place = _in_memory(source, verified if called is None else _indices(verified, called))
+    if called is not None:
+        by_id = called if isinstance(called, Mapping) else {"": called}
+        held = replace(held, names={str(name): list(each) for name, each in by_id.items()})
+    return ids, held, place
+
+
+def _in_memory(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, Any]]:
     if isinstance(source, (str, Path)):
         path = Path(source)
         holds_vectors = path.suffix in (".npz", ".npy", ".safetensors") or is_table(path)
@@ -251,6 +300,20 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
         texts = {name: list(each) for name, each in values.items()}
         return names, Held(texts=texts, verified=before), {"pool": "texts"}
     return names, Held(vectors=values, verified=before), {"embeddings": "vectors"}
+
+
+def _indices(verified: Any, called: Any) -> Any:
+    """`verified` with the index of a response in place of its name."""
+    if isinstance(verified, Mapping):
+        each = called if isinstance(called, Mapping) else dict.fromkeys(verified, called)
+        return {name: _indices(given, each.get(name, ())) for name, given in verified.items()}
+    if isinstance(verified, str):
+        if (times := list(called).count(verified)) != 1:
+            raise HarnessError(f"select: verified: {verified!r:.60} is the name of {times} responses")
+        return list(called).index(verified)
+    if isinstance(verified, (list, tuple, set)):
+        return [_indices(each, called) for each in verified]
+    return verified
 
 
 def _are_texts(values: Any) -> bool:

@@ -220,8 +220,6 @@ class Ranker(Protocol):
                 `("answers",)`; "order": it uses the order in which the responses were sampled
     bonus       the name, in two words, of the bonus by which it picks, and `bonuses(h)`: the bonus of each picked
                 response given the earlier ones, (m,), from their vectors h (m, d); `harness report` shows them
-    control     the specs by which it is a control, e.g. `("norm",)`: a simple order, ranked beside every selector that
-                reads vectors, in the section of random and oracle; tables say which selectors cannot be told from it
     rank_after  `rank_after(pool, verified, rng)` yields the indices of the whole pool that are not in `verified` (the
                 earlier picks, in their order, at least one), best first: `harness select --verified`. A ranker without
                 it is given only the other responses, as a smaller pool
@@ -264,6 +262,8 @@ class Embedder(Protocol):
 
     With `state` set ("mean", "last", "penultimate") the harness uses the engine's pooled hidden states and never calls
     `embed`; with `state` None, `embed(problem, texts)` returns (n, d), dense or scipy-sparse.
+
+    width   optional: the width of vectors whose features mean something each: `--dim` does not project them
     """
 
     state: str | None

@@ -13,7 +13,7 @@ a component must offer. The factory is a callable or, so that listing plugins im
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pluggy
 
@@ -21,7 +21,7 @@ hookspec = pluggy.HookspecMarker("harness")
 hookimpl = pluggy.HookimplMarker("harness")
 
 
-Register: TypeAlias = Callable[[str, str | Callable[..., Any]], None]  # register(name, factory)
+Register: TypeAlias = Callable[..., None]  # register(name, factory), the factory a callable or "module:Class"
 
 
 @hookspec
@@ -51,7 +51,12 @@ def register_scorers(register: Register) -> None:
 
 @hookspec
 def register_selectors(register: Register) -> None:
-    """register("uniform", "my_package.uniform:Uniform"): `rank(pool, rng)` or `select(pool, k, rng)`."""
+    """register("uniform", "my_package.uniform:Uniform"): `rank(pool, rng)` or `select(pool, k, rng)`.
+
+    `register("norm", "my_package.norm:Norm", controls=["norm"])`: a simple order that is ranked beside every selector
+    that reads vectors, and stands in the section of random and oracle; tables say which selectors cannot be told from
+    it. `controls` are its specs, so that `length:first=long` can be one.
+    """
 
 
 @hookspec

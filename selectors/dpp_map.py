@@ -7,6 +7,7 @@ Chen, Zhang & Zhou, "Fast greedy MAP inference for determinantal point process t
 
     rbf         exp(-|x - y|² / (2 bandwidth²)); the bandwidth is the median distance unless given (see `similarity`)
     cosine      x·y / (|x| |y|); a zero vector is unlike all others
+    tanimoto    x·y / (|x|² + |y|² - x·y) of bits or counts, as they were before centring (see `similarity`)
     score-dpp   q(x) · cos(x, y) · q(y)        q(x) = exp(theta · score(x) / 2)
 
 `score-dpp` is quality times similarity, log-linear in the features of x, here the score alone: Kulesza & Taskar,
@@ -20,8 +21,8 @@ vectors of length 1, as lam goes to 0; score-dpp's is on vectors of length q.
 
 We differ in the ridge, 1e-6. Chen et al. stop where K has no rank left (cosine: after d picks); K + ridge I orders all
 n. Up to the rank of K, the picks are theirs. After it each pick has the largest kernel bonus, which is RepExp's with
-lam = ridge, and copies of picks come last. We also differ in cost, see `elliptical`; rbf stores n²/4 float64 (82 MB for
-6,400 responses).
+lam = ridge, and copies of picks come last. We also differ in cost, see `elliptical`; rbf and tanimoto store n²/4
+float64 (82 MB for 6,400 responses).
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from harness import Pool
 from .numerics.columns import (
     Copies,
     Float64s,
-    Floats,
     RanksAfter,
     check_parameters,
     column_of,
@@ -47,7 +47,7 @@ from .numerics.columns import (
     vectors_of,
 )
 from .numerics.elliptical import Explained, determinant_order, elliptical_order
-from .numerics.similarity import Gaussian, unit_rows
+from .numerics.similarity import Gaussian, Tanimoto, unit_rows
 
 RIDGE = 1e-6
 
@@ -86,13 +86,14 @@ def reference_residuals(kernel: Float64s, ridge: float, picked: Sequence[int]) -
 class DPPMap:
     """Greedy DPP MAP (Chen et al. 2018): each pick adds most to the log-determinant of the kernel.
 
-    `kernel`: "rbf" (with `bandwidth`; none is the median distance) or "cosine". `ridge`: added to its diagonal.
+    `kernel`: "rbf" (with `bandwidth`; none is the median distance), "cosine", or for bits and counts
+    "tanimoto". `ridge`: added to its diagonal.
     `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
 
-    kernel: Literal["rbf", "cosine"] = "rbf"
+    kernel: Literal["rbf", "cosine", "tanimoto"] = "rbf"
     bandwidth: float | None = None
     ridge: float = RIDGE
     first: Literal["random", "max"] = "random"
@@ -106,19 +107,21 @@ class DPPMap:
         if not len(h):
             return iter(())
         first = int(rng.integers(len(h))) if self.first == "random" else farthest_from_mean(h)
-        return self._order(h, first)
+        return self._order(pool, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`, by what each adds to the log-determinant of verified ones and picks."""
-        return self._order(vectors_of(pool, "dpp-map"), None, verified)
+        return self._order(pool, None, verified)
 
-    def _order(self, h: Floats, first: int | None, picked: Sequence[int] = ()) -> Iterator[int]:
+    def _order(self, pool: Pool, first: int | None, picked: Sequence[int] = ()) -> Iterator[int]:
+        h = vectors_of(pool, "dpp-map")  # (n, d)
         if self.kernel == "cosine":
             yield from elliptical_order(unit_rows(h), self.ridge, first, picked)
-        else:
-            copies = Copies(h)
-            left = Explained(Gaussian.of(h[copies.first], self.bandwidth), self.ridge)
-            yield from determinant_order(left, copies, first, picked)
+            return
+        copies = Copies(h)
+        is_tanimoto, rows = self.kernel == "tanimoto", copies.first
+        kernel = Tanimoto.of(pool, "dpp-map", rows) if is_tanimoto else Gaussian.of(h[rows], self.bandwidth)
+        yield from determinant_order(Explained(kernel, self.ridge), copies, first, picked)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ maximization", 2014); as a way to choose representatives: Mirzasoleiman et al., 
     cosine      (1 + cos(x, p)) / 2
     rbf         exp(-|x - p|² / (2 bandwidth²)); the bandwidth is the median distance unless given
     euclidean   the largest |x - y|² of the pool minus |x - p|²; as in apricot
+    tanimoto    x·p / (|x|² + |p|² - x·p) of bits or counts, as they were before centring (see `similarity`)
 
 All n² similarities are kept in float32 (164 MB for 6,400 responses) and computed before the first pick; the gains are
 float64. We differ only in cost. Lazy greedy (Minoux 1978) evaluates again the gains that may be the largest, some 10 to
@@ -27,8 +28,8 @@ from numpy.typing import NDArray
 
 from harness import Pool
 
-from .numerics.columns import TIE, Copies, Float64s, Floats, Ints, RanksAfter, check_parameters, vectors_of
-from .numerics.similarity import Gaussian, squared_distances, symmetric_matrix, unit_rows
+from .numerics.columns import TIE, Copies, Float64s, Ints, RanksAfter, check_parameters, vectors_of
+from .numerics.similarity import Gaussian, Tanimoto, squared_distances, symmetric_matrix, unit_rows
 
 FALL = 1e-3  # all gains are computed again when the largest fell by this factor, as many digits have cancelled
 CHUNK = 128  # rows of similarities processed together
@@ -103,12 +104,13 @@ def coverage_order(similarity: NDArray[np.float32], weight: Float64s, picked: Se
 class FacilityLocation(RanksAfter):
     """Facility location (Mirzasoleiman et al. 2013): each pick makes the picks represent the whole pool best.
 
-    `similarity`: "cosine", "rbf" (with `bandwidth`; none is the median distance) or "euclidean".
+    `similarity`: "cosine", "rbf" (with `bandwidth`; none is the median distance), "euclidean", or
+    for bits and counts "tanimoto".
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
 
-    similarity: Literal["cosine", "rbf", "euclidean"] = "cosine"
+    similarity: Literal["cosine", "rbf", "euclidean", "tanimoto"] = "cosine"
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
@@ -120,14 +122,17 @@ class FacilityLocation(RanksAfter):
         copies, order = Copies(h), list(verified)
         if len(h):
             picked = list(dict.fromkeys(copies.row[order]))
-            similarity, weight = self.similarities(h[copies.first]), copies.count.astype(np.float64)
+            similarity, weight = self.similarities(pool, copies.first), copies.count.astype(np.float64)
             for row in coverage_order(similarity, weight, picked):
                 order.append(copies.take(row))
                 yield order[-1]
         yield from np.setdiff1d(np.arange(len(h)), order).tolist()
 
-    def similarities(self, h: Floats) -> NDArray[np.float32]:
-        """Return s(x, p) of all pairs of rows of h (n, d): (n, n), symmetric."""
+    def similarities(self, pool: Pool, rows: Ints) -> NDArray[np.float32]:
+        """Return s(x, p) of all pairs of these rows (m,) of the pool: (m, m), symmetric."""
+        if self.similarity == "tanimoto":
+            return symmetric_matrix(len(rows), Tanimoto.of(pool, "facility-location", rows).block)
+        h = pool.embeddings[rows]
         if self.similarity == "rbf":
             return symmetric_matrix(len(h), Gaussian.of(h, self.bandwidth).block)
         if self.similarity == "cosine":

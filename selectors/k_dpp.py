@@ -8,6 +8,7 @@ probability ∝ the product of their eigenvalues, then sample from the projectio
     cosine, linear   x·y, of vectors at length 1 or as they are: a singular value decomposition, n d²
     rbf              exp(-|x - y|² / (2 bandwidth²)), the bandwidth the median distance unless given: an
                      eigendecomposition, n³ and three times n² float64 (6,400 responses: 40 s and 1 GB)
+    tanimoto         x·y / (|x|² + |y|² - x·y) of bits or counts, as they were before centring; at the cost of rbf
 
 We differ in the ridge, 1e-6: without it no set of k > rank K responses (cosine: k > d) has a probability above 0. Up to
 the rank it changes almost nothing. Beyond the rank, sets span all directions of K, and the rest of a set is nearly
@@ -37,8 +38,8 @@ from scipy.linalg import solve_triangular
 
 from harness import Pool
 
-from .numerics.columns import Float64s, Floats, check_parameters, check_size, squared_norms, vectors_of
-from .numerics.similarity import Gaussian, unit_rows
+from .numerics.columns import Float64s, check_parameters, check_size, squared_norms, vectors_of
+from .numerics.similarity import Gaussian, Tanimoto, unit_rows
 
 BLOCK = 64  # proposals at a time
 TRIES = 32  # throws of all coins at a time
@@ -59,13 +60,13 @@ def reference_law(kernel: Float64s, ridge: float, k: int) -> dict[tuple[int, ...
 class KDPP:
     """k-DPP (Kulesza & Taskar 2011), a subset method: k random responses; dissimilar sets have higher probability.
 
-    `kernel`: "cosine", "linear" or "rbf" (with `bandwidth`; none is the median distance). `ridge`: the share of the
-    kernel's mean diagonal entry that is added to its diagonal.
+    `kernel`: "cosine", "linear", "rbf" (with `bandwidth`; none is the median distance), or for bits and counts
+    "tanimoto". `ridge`: the share of the kernel's mean diagonal entry that is added to its diagonal.
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
 
-    kernel: Literal["cosine", "linear", "rbf"] = "cosine"
+    kernel: Literal["cosine", "linear", "rbf", "tanimoto"] = "cosine"
     bandwidth: float | None = None
     ridge: float = 1e-6
 
@@ -74,14 +75,13 @@ class KDPP:
 
     def select(self, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
         """Return k distinct indices, ascending."""
-        h = vectors_of(pool, "k-dpp")  # (n, d)
-        n = len(h)
+        n = len(vectors_of(pool, "k-dpp"))
         check_size("k-dpp", k, n)
         if k == n:
             return list(range(n))
         cached = _spectra.setdefault(pool, {})
         if self not in cached:
-            cached[self] = self._spectrum(h)
+            cached[self] = self._spectrum(pool)
         values, vectors = cached[self]
         ridge = self.ridge * (values.sum() / n or 1.0)
         weight = np.concatenate([values + ridge, np.full(n - len(values), ridge)])  # all n eigenvalues of L
@@ -92,9 +92,11 @@ class KDPP:
         basis = np.concatenate([vectors[:, chosen[: len(values)]], np.linalg.qr(null)[0]], axis=1)  # (n, k)
         return sorted(sample_rows(basis, rng))
 
-    def _spectrum(self, h: Floats) -> Spectrum:
-        if self.kernel == "rbf":
-            values, vectors = np.linalg.eigh(Gaussian.of(h, self.bandwidth).block(slice(None), slice(None)))
+    def _spectrum(self, pool: Pool) -> Spectrum:
+        h = vectors_of(pool, "k-dpp")  # (n, d)
+        if self.kernel in ("rbf", "tanimoto"):
+            kernel = Tanimoto.of(pool, "k-dpp") if self.kernel == "tanimoto" else Gaussian.of(h, self.bandwidth)
+            values, vectors = np.linalg.eigh(kernel.block(slice(None), slice(None)))
             return np.maximum(values, 0), vectors
         rows = unit_rows(h) if self.kernel == "cosine" else h.astype(np.float64)
         vectors, root, _ = np.linalg.svd(rows, full_matrices=False)

@@ -6,8 +6,11 @@ Gonzalez, "Clustering to minimize the maximum intercluster distance", Theor. Com
 picks has at most twice the radius of the best k centres. As "k-center greedy" it selects coresets in Sener & Savarese,
 "Active Learning for Convolutional Neural Networks: A Core-Set Approach" (ICLR 2018), arXiv:1708.00489.
 
-We differ only in cost: the same picks without n distances at each (see `nearest_pick`). Responses at distance 0, copies
-of picks, come last, by index.
+With `metric=tanimoto` |x - p| is 1 - x·p / (|x|² + |p|² - x·p), of bits or counts, as they were before centring. Such
+a traversal is also known as MaxMin picking (Ashton et al., QSAR 21, 2002).
+
+We differ only in cost: the same picks without n distances at each (see `nearest_pick`; Tanimoto computes them).
+Responses at distance 0, copies of picks, come last, by index.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from harness import Pool
 
 from .numerics.columns import Float64s, Floats, check_parameters, farthest_from_mean, vectors_of
 from .numerics.nearest_pick import greedy_order
+from .numerics.similarity import Tanimoto
 
 
 def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
@@ -49,12 +53,14 @@ def reference_distances(h: Floats, picked: Sequence[int]) -> Float64s:
 class KCenter:
     """Farthest-first traversal (Gonzalez 1985): each pick is the response farthest from those picked.
 
-    `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
+    `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness). `metric`:
+    "euclidean", or for bits and counts "tanimoto".
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
 
     first: Literal["random", "max"] = "random"
+    metric: Literal["euclidean", "tanimoto"] = "euclidean"
 
     def __post_init__(self) -> None:
         check_parameters("kcenter", self)
@@ -65,9 +71,14 @@ class KCenter:
         if not len(h):
             return iter(())
         first = int(rng.integers(len(h))) if self.first == "random" else farthest_from_mean(h)
-        return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=first)
+        return self._order(pool, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`, farthest first from the verified ones and the picks. No randomness."""
-        h = vectors_of(pool, "kcenter")
-        return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=verified[0], picked=verified)
+        return self._order(pool, verified[0], verified)
+
+    def _order(self, pool: Pool, first: int, picked: Sequence[int] = ()) -> Iterator[int]:
+        base = np.zeros(len(pool))
+        if self.metric == "tanimoto":
+            return Tanimoto.of(pool, "kcenter").order(base, 1.0, first, picked)
+        return greedy_order(vectors_of(pool, "kcenter"), base, 1.0, first, picked)

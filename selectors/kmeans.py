@@ -17,7 +17,8 @@ A cluster that ends empty is replaced by the response farthest from its own cent
 
 k-medoids: Schubert & Rousseeuw, "Fast and eager k-medoids clustering" (Information Systems 101, 2021),
 arXiv:2008.05171, FasterPAM from a random start, by the authors' package kmedoids (extra `kmedoids`). The distances are
-Euclidean, all n² of them in float32: 164 MB for 6,400 responses.
+Euclidean, or with `metric=tanimoto` 1 - x·y / (|x|² + |y|² - x·y) of bits or counts, as they were before centring. All
+n² are kept in float32: 164 MB for 6,400 responses.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from harness import Pool
 
 from .numerics.columns import Copies, Float64s, Floats, check_parameters, check_size, squared_norms, vectors_of
 from .numerics.nearest_pick import NearestPick
-from .numerics.similarity import squared_distances
+from .numerics.similarity import Tanimoto, squared_distances, symmetric_matrix
 
 BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses remain
 
@@ -179,12 +180,14 @@ class KMedoids:
     """k-medoids by FasterPAM (Schubert & Rousseeuw 2021), a subset method: every response is near one of the k.
 
     `max_iter`: passes of FasterPAM at most. PAM ends when no swap of a chosen row for another lowers the sum.
+    `metric`: "euclidean", or for bits and counts "tanimoto".
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
     libraries: ClassVar[tuple[str, ...]] = ("kmedoids",)
 
     max_iter: int = 100
+    metric: Literal["euclidean", "tanimoto"] = "euclidean"
 
     def __post_init__(self) -> None:
         check_parameters("kmedoids", self, max_iter=">= 1")
@@ -195,7 +198,10 @@ class KMedoids:
 
         h = vectors_of(pool, "kmedoids")  # (n, d)
         check_size("kmedoids", k, len(h))
-        distance, seed = squared_distances(h), int(rng.integers(2**31))
-        np.sqrt(distance, out=distance)
+        seed = int(rng.integers(2**31))
+        if self.metric == "tanimoto":
+            distance = 1 - symmetric_matrix(len(h), Tanimoto.of(pool, "kmedoids").block)
+        else:
+            distance = np.sqrt(squared_distances(h))
         clustering = kmedoids.fasterpam(distance, k, max_iter=self.max_iter, random_state=seed, n_cpu=1)
         return sorted(int(index) for index in clustering.medoids)

@@ -28,7 +28,6 @@ from harness import Pool
 
 from .numerics.columns import (
     Float64s,
-    Floats,
     RanksAfter,
     check_parameters,
     column_of,
@@ -38,7 +37,7 @@ from .numerics.columns import (
     vectors_of,
 )
 from .numerics.nearest_pick import greedy_order
-from .numerics.similarity import unit_rows
+from .numerics.similarity import Tanimoto, unit_rows
 
 
 def reference_quality(logprob: Float64s) -> Float64s:
@@ -62,9 +61,21 @@ def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: S
     return order
 
 
-def _order(h: Floats, quality: Float64s, alpha: float, first: int, verified: Sequence[int]) -> Iterator[int]:
-    """Return the indices not in `verified`, which count as picks, lazily; without any, `first` comes first."""
-    return greedy_order(unit_rows(h), alpha * quality, (1 - alpha) / 2, first, verified) if len(h) else iter(())
+Similarity = Literal["cosine", "tanimoto"]
+
+
+def _order(
+    selector: MMR | ScoreMMR, pool: Pool, quality: Float64s, alpha: float, picked: Sequence[int]
+) -> Iterator[int]:
+    """Return the indices not in `picked`, which count as picks, lazily; without any, the best comes first."""
+    name = "mmr" if isinstance(selector, MMR) else "score-mmr"
+    h = vectors_of(pool, name)  # (n, d)
+    if not len(h):
+        return iter(())
+    first = int(quality.argmax()) if alpha or name == "score-mmr" else 0
+    if selector.similarity == "tanimoto":
+        return Tanimoto.of(pool, name).order(alpha * quality, 1 - alpha, first, picked)
+    return greedy_order(unit_rows(h), alpha * quality, (1 - alpha) / 2, first, picked)
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,8 @@ class MMR(RanksAfter):
     """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, dissimilar to the earlier picks.
 
     `alpha` in [0, 1]: the weight of a response's quality, its rank in the pool (0 to 1) by log-probability. `quality`:
-    "mean-logprob" ranks by the mean over the tokens, "logprob" by their sum.
+    "mean-logprob" ranks by the mean over the tokens, "logprob" by their sum. `similarity`: "cosine",
+    or for bits and counts "tanimoto".
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings", "logprobs")
@@ -80,17 +92,17 @@ class MMR(RanksAfter):
 
     alpha: float = 0.5
     quality: Literal["mean-logprob", "logprob"] = "mean-logprob"
+    similarity: Similarity = "cosine"
 
     def __post_init__(self) -> None:
         check_parameters("mmr", self, alpha="in [0, 1]")
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`: likely ones in the whole pool, unlike verified ones and picks."""
-        h = vectors_of(pool, "mmr")  # (n, d)
         logprob = logprobs_of(pool, "mmr", per_token=self.quality == "mean-logprob")
         _, rank, count = np.unique(logprob, return_inverse=True, return_counts=True)
         quality = (count.cumsum() - count / 2)[rank] / max(len(pool), 1)  # `reference_quality`, up to rounding
-        return _order(h, quality, self.alpha, int(quality.argmax()) if len(h) and self.alpha else 0, verified)
+        return _order(self, pool, quality, self.alpha, verified)
 
 
 @dataclass(frozen=True)
@@ -98,13 +110,14 @@ class ScoreMMR(RanksAfter):
     """Maximal marginal relevance (Carbonell & Goldstein 1998): high scores, dissimilar to the earlier picks.
 
     `lam` in [0, 1]: the weight of the score, standardised in the pool. `by`: the score's name, or "logprob" or
-    "mean-logprob"; none is the pool's only score.
+    "mean-logprob"; none is the pool's only score. `similarity`: "cosine", or for bits and counts "tanimoto".
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
 
     lam: float = 0.5
     by: str | None = None
+    similarity: Similarity = "cosine"
 
     def __post_init__(self) -> None:
         check_parameters("score-mmr", self, lam="in [0, 1]")
@@ -117,6 +130,4 @@ class ScoreMMR(RanksAfter):
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
         """Return the indices not in `verified`: of high scores in the whole pool, unlike verified ones and picks."""
         score = standardised(scores_of(pool, self.by, "score-mmr"))
-        return _order(
-            vectors_of(pool, "score-mmr"), score, self.lam, int(score.argmax()) if len(score) else 0, verified
-        )
+        return _order(self, pool, score, self.lam, verified)

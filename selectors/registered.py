@@ -36,9 +36,11 @@ SELECTORS = {
     "unlikely": "score:Unlikely",
 }
 
+CONTROLS = {"norm": ["norm"], "length": ["length", "length:first=long"]}  # what stands beside selectors by vectors
+
 
 @hookimpl
 def register_selectors(register: Register) -> None:
     """Register them."""
     for name, place in SELECTORS.items():
-        register(name, f"harness_selectors.{place}")
+        register(name, f"harness_selectors.{place}", controls=CONTROLS.get(name, ()))

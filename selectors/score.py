@@ -98,7 +98,6 @@ class Length:
 
     needs: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ("texts",)
-    control: ClassVar[tuple[str, ...]] = ("length", "length:first=long")
 
     first: Literal["short", "long"] = "short"
 
@@ -117,7 +116,6 @@ class Norm:
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
     reads: ClassVar[tuple[str, ...]] = ()
-    control: ClassVar[tuple[str, ...]] = ("norm",)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Return all n indices; ties go to the lowest. No randomness."""

@@ -35,8 +35,8 @@ def seed_of(purpose: str, seed: int, problem: Problem) -> int:
     return int(digest([purpose, seed, problem.id], 16), 16)
 
 
-def response_rows(responses: Responses) -> pa.Table:
-    """The rows of one problem's responses."""
+def response_rows(responses: Responses, names: Sequence[str] = ()) -> pa.Table:
+    """The rows of one problem's responses; with a column `name` where a pool file names them (`names_of`)."""
     ids = responses.token_ids if responses.token_ids is not None else [None] * len(responses)
     columns = {
         "text": pa.array(map(storable, responses.texts), pa.string()),
@@ -45,6 +45,7 @@ def response_rows(responses: Responses) -> pa.Table:
         "logprob": np.asarray(responses.logprobs, np.float64),
         "token_ids": pa.array(ids, pa.list_(pa.int32())),
     }
+    columns |= {"name": pa.array(map(storable, names), pa.string())} if any(names) else {}
     columns |= {SCORE + storable(name): np.asarray(each, np.float64) for name, each in responses.scores.items()}
     lacking = {str(row): storable(why) for row, why in responses.missing.items()}
     return table(columns, {"missing": lacking} if lacking else None)
@@ -62,6 +63,11 @@ def responses_of(rows: pa.Table) -> Responses:
         missing={int(row): why for row, why in about(rows).get("missing", {}).items()},
         scores=scores_of(rows),
     )
+
+
+def names_of(rows: pa.Table) -> list[str]:
+    """What the pool file calls each response; empty if it names none, or was brought in before names were kept."""
+    return list(rows["name"].to_pylist()) if "name" in rows.column_names else []
 
 
 def scores_of(rows: pa.Table) -> dict[str, Any]:
@@ -270,7 +276,7 @@ class Imported(Column):
                     column: functools.partial(column.of_record, each.problem, record, out)  # type: ignore[attr-defined]
                     for column in out.wanted
                 }
-                out.keep(each, response_rows(responses), brought)
+                out.keep(each, response_rows(responses, record.names), brought)
                 out.report(1)
         content = json.dumps(self.joined.index(), ensure_ascii=True)
         write_atomically(self._index_file(out.root, digest(content, 16)), content.encode())

@@ -157,6 +157,12 @@ def named_failure(who: str, problem: Problem | str, passes: bool = False) -> Ite
         raise HarnessError(f"{who}, problem {name}: {error_text(failure)}") from failure
 
 
+def projection_of(embedder: Embedder, dim: int, seed: int) -> tuple[int, int]:
+    """`dim` and `seed` as `project` takes them; an embedder's own `width` and 0 where it says one: no projection."""
+    width = getattr(embedder, "width", None)
+    return (width, 0) if width else (dim, seed)
+
+
 def project(vectors: Any, dim: int, seed: int, giver: str) -> Floats:
     """Vectors (n, d), dense or scipy-sparse, as (n, min(d, dim)) float32: projected if d > dim, else unchanged.
 

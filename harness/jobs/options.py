@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import re
 import typing
@@ -53,6 +54,12 @@ class Sources:
     max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
     data: Annotated[Path | None, Help("A local file with the task's problems.")] = None
     split: Annotated[str | None, Help("Default: the task's test set.")] = None
+    outcomes: Annotated[
+        Sequence[str],
+        Help("Of a --pool of molecules: a column that says which are active; repeatable.", ("--outcome",)),
+    ] = ()
+    threshold: Annotated[float | None, Help("With --outcome: a value of at least this is correct.")] = None
+    skip_unreadable: Annotated[bool, Help("Leave out molecules of --pool that RDKit cannot read.")] = False
     ids: Annotated[Path | None, Help("A table (JSONL, CSV) that says which problem a pool's line answers.")] = None
     seed: Annotated[int, Help("Fixes responses, projection and rankings.")] = 0
     dim: Annotated[int, Help("Wider vectors are projected to this number of features.")] = 512
@@ -125,6 +132,7 @@ class RunConfig(Sources):
         asks = self.selectors or self.grid or self.until_correct
         sources = self.task or self.pool or re.search(r"(^|,)\s*task=", self.grid or "")
         several = next((names for names in map(names_in, self.selectors) if len(names) > 1), [])
+        of_pools = self.of_layouts
         faults = {
             f"--until-correct takes no --{clash}: responses are verified in the order they are sampled": clash,
             f"a comma separates a selector's parameters: write --selector {' --selector '.join(several)}": several,
@@ -134,9 +142,19 @@ class RunConfig(Sources):
             "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
             "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
             "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
+            f"--{next(iter(of_pools), '')} goes with --pool: it says how molecules are read": of_pools
+            and not self.pool,
+            "--threshold goes with --outcome NAME: whose values?": "threshold" in of_pools and not self.outcomes,
+            f"--threshold must be finite, got {self.threshold}": not math.isfinite(self.threshold or 0),
             f"{self.charges} goes with sampling, and --pool brings its responses": self.charges and self.pool,
         }
         refuse(faults, "run: ")
+
+    @property
+    def of_layouts(self) -> dict[str, Any]:
+        """By name, those of the options that only some layouts of pool files take that are given."""
+        every = {"outcome": self.outcomes, "threshold": self.threshold, "skip_unreadable": self.skip_unreadable}
+        return {name: value for name, value in every.items() if value not in ((), None, False)}
 
     @property
     def charges(self) -> str:
@@ -166,14 +184,16 @@ class SelectConfig(Sources):
         super().__post_init__()
         names, vectors = names_in(self.selector), self.embeddings
         other = "--embedder" if self.embedder else "--model"
-        of_texts = ("embedder", "scorer", "model", "task", "ids")
+        of_texts = ("embedder", "scorer", "model", "task", "ids", "outcomes", "skip_unreadable")
         alone = next((name for name in of_texts if getattr(self, name) and not self.pool), "")
+        is_vague = self.command == "select" and self.threshold is not None and not self.outcomes
         faults = {
             f"one selector chooses, got {len(names)}: --selector {' or --selector '.join(names)}": len(names) > 1,
             f"-k must be at least 1, got {self.k}": self.k < 1,
             "say what to select from: --pool FILE, or --embeddings FILE alone": not self.pool and not vectors,
             f"give --embeddings or {other}, not both": vectors and (self.embedder or self.model),
-            f"--{alone} goes with --pool: vectors alone have no texts": alone,
+            f"--{OPTION.get(alone, '').replace('_', '-')} goes with --pool: vectors alone have no texts": alone,
+            "--threshold goes with --outcome NAME: whose values?": is_vague,
         }
         refuse(faults, f"{self.command}: ")
 
@@ -184,8 +204,12 @@ class SelectConfig(Sources):
 
     @property
     def run_config(self) -> RunConfig:
-        """The `RunConfig` with this selector and all shared options; without --pool, --embeddings is its pool."""
+        """The `RunConfig` with this selector and all shared options; without --pool, --embeddings is its pool.
+
+        Outcomes are not read: without --outcome all of a file's molecules are candidates, tested or not.
+        """
         shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
+        shared |= {"outcomes": self.outcomes or ("",), "threshold": self.threshold if self.outcomes else None}
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})
 
 

@@ -6,7 +6,7 @@ Making a plan changes nothing on the disk.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -19,7 +19,7 @@ from harness.columns.orders import Choices, Orders
 from harness.columns.responses import Imported, Sampled
 from harness.columns.store import Store, count_rows
 from harness.columns.stored import StoredResponses
-from harness.columns.vectors import OwnVectors, Scores, Vectors
+from harness.columns.vectors import OwnVectors, Scores, Vectors, projection_of
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts
 from harness.contracts import Charges, Engine, Executor, Measured, Ranker, Task
 from harness.errors import HarnessError, Lacking, did_you_mean
@@ -217,8 +217,13 @@ def make_plan(
             plan = replace(plan, scores=Scores(scorer, plan.responses), weights=weights)
         plan = replace(plan, orders={spec: _orders(plan, part) for spec, part in selectors.items() if plan.verdicts})
         if wants_vectors and plan.verdicts:
-            parts = [context.part("selector", spec) for spec in _controls(context.registry) if spec not in selectors]
-            plan = replace(plan, controls={part.spec: _orders(plan, part) for part in parts})
+            controls = {}
+            for spec in [spec for spec in context.registry.controls if spec not in selectors]:
+                with suppress(HarnessError):  # one that cannot be built is left out
+                    part = context.part("selector", spec)
+                    require_selector(spec, part.built)
+                    controls[spec] = _orders(plan, part)
+            plan = replace(plan, controls=controls)
         used: dict[str, Any] = {f"executor {config.executor}": plan.executor}  # components with something to make
         for column in (plan.responses, plan.vectors, plan.scores, *plan.orders.values()):
             if column and plan.store.missing(column, plan.questions):
@@ -233,15 +238,6 @@ def make_plan(
     except HarnessError as failure:
         raise _together(failure, context, selectors) from failure
     return plan
-
-
-def _controls(registry: Registry) -> Iterator[str]:
-    """Yield the specs of all selectors that say they are controls; those that cannot be built are left out."""
-    for registration in registry.of_kind("selector"):
-        with suppress(HarnessError):
-            for spec in getattr(registration.load(), "control", ()):
-                require_selector(spec, build(registry, "selector", spec))
-                yield spec
 
 
 def _orders(plan: Plan, selector: Part) -> Orders:
@@ -373,7 +369,7 @@ def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
     if config.ids and not config.task:
         raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
     ids = IdTable(config.ids) if config.ids else None
-    layouts = Layouts(context.registry, context.progress.say)
+    layouts = Layouts(context.registry, context.progress.say, config.of_layouts)
     if not config.task:
         return config.split or "", [], Joined(path, None, layouts)
     split = config.split or context.task.default_split("")[0]
@@ -426,7 +422,9 @@ def _vectors(context: Context, spec: str, responses: Column, engine: Part | None
             f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "
             "choose another --embedder, e.g. sentence or tfidf"
         )
-    return Vectors(embedder, responses, engine if state else None, config.dim, config.seed)
+    return Vectors(
+        embedder, responses, engine if state else None, *projection_of(embedder.built, config.dim, config.seed)
+    )
 
 
 def charge(context: Context, pool: Sampled) -> None:

@@ -129,8 +129,8 @@ def space(plan: Plan, columns: Sequence[Column] = (), counted: set[Column] | Non
         if isinstance(column, Sampled):
             texts += heads + int(rows * (ROW + TOKEN * column.max_tokens))
         elif isinstance(column, Vectors | OwnVectors):
-            engine = column.engine if isinstance(column, Vectors) else None
-            width = getattr(engine.built, "width", None) if engine else None
+            makes = (column.engine or column.embedder) if isinstance(column, Vectors) else None
+            width = getattr(makes.built, "width", None) if makes else None
             size = heads + 4 * rows * min(column.dim, width or column.dim)
             vectors, least = vectors + size, least + (size if width else 0)
         elif column.kind in ("verdicts", "audits"):

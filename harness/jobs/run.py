@@ -243,7 +243,7 @@ def _about(plan: Plan, orders: Orders) -> Cell:
         **({"weights": weights} if weights else {}),
         "labels": {**plan.labels, **made},
         "grader": cells.grader({"inputs": inputs}),
-        **({"control": spec in plan.controls} if getattr(orders.selector.built, "control", ()) else {}),
+        **({"control": spec in plan.controls} if spec in plan.registry.controls else {}),
         "inputs": inputs,
         "config": recorded(plan.config, spec),
         **made_with(plugins),

@@ -23,7 +23,7 @@ import numpy as np
 from harness.columns.column import Column
 from harness.columns.orders import centred, checked_pool, import_libraries, one_thread, ranking_rng, waiting_named
 from harness.columns.responses import scores_of
-from harness.columns.vectors import embedded, named_failure, project
+from harness.columns.vectors import embedded, named_failure, project, projection_of
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
 from harness.contracts import Ranker
 from harness.errors import HarnessError
@@ -53,13 +53,15 @@ class Candidates:
 class Held:
     """What the caller has in memory, in place of the request's files, which then are only names for messages.
 
-    Problem id -> vectors (n, d), texts, the indices of responses verified before, or scores: n numbers, or n by name.
+    Problem id -> vectors (n, d), texts, the indices of responses verified before, scores (n numbers, or n by name), or
+    the names of the n responses ("" -> those of the only problem).
     """
 
     vectors: Mapping[str, Any] | None = None
     texts: Mapping[str, Sequence[str]] | None = None
     verified: Mapping[str, Sequence[int]] | None = None
     scores: Mapping[str, Any] | None = None
+    names: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,17 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
 
 
 @contextmanager
-def opened_pools(request: SelectConfig, progress: Progress, held: Held | None = None) -> Iterator[Opened]:
+def opened_pools(
+    request: SelectConfig, progress: Progress, held: Held | None = None, called: str | None = None
+) -> Iterator[Opened]:
     """The pools of a request, read, with their vectors where the selector reads any; in use until the block ends.
+
+    called  what a problem that is alone is called, whatever its file says; None: as the file says
 
     HarnessError if the request cannot be carried out, where possible before any vector is computed.
     """
     with ExitStack() as in_use:
-        yield Opened(request, progress, held or Held(), in_use)
+        yield Opened(request, progress, held or Held(), in_use, called)
 
 
 class Opened:
@@ -113,7 +119,9 @@ class Opened:
     in_use  what ends with the request: the store is in use from the moment that something is made
     """
 
-    def __init__(self, request: SelectConfig, progress: Progress, held: Held, in_use: ExitStack) -> None:
+    def __init__(
+        self, request: SelectConfig, progress: Progress, held: Held, in_use: ExitStack, called: str | None = None
+    ) -> None:
         self.request, self.progress, self.held, self._in_use = request, progress, held, in_use
         self.context = make_context(request.run_config, progress)
         spec, self.selector = request.selector, self.context.part("selector", request.selector).built
@@ -123,7 +131,12 @@ class Opened:
         path = request.embeddings
         self.given = GivenVectors(path, max_gb=request.max_vectors_gb, held=held.vectors) if path else None
         self._check_reads()
-        problems = list(self._problems())
+        problems = [(self._named(problem, len(responses)), responses) for problem, responses in self._problems()]
+        self._own_ids = {problem.id: problem.id for problem, _ in problems}
+        if called and len(problems) == 1:
+            [(problem, responses)] = problems
+            meta = {"line": problem.id, **problem.meta}
+            problems, self._own_ids = [(replace(problem, id=called, meta=meta), responses)], {called: problem.id}
         sizes = {problem.id: len(responses) for problem, responses in problems}
         if self.given:
             self.given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
@@ -181,6 +194,22 @@ class Opened:
                 nothing = Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
                 yield Problem(name, "", meta={"names": self.given.row_names(name)}), nothing
 
+    def _named(self, problem: Problem, n: int) -> Problem:
+        """The problem with the names that the caller gives its responses, else those of the file; checked."""
+        names = problem.meta.get("names", ())
+        if self.given and not any(names):
+            names = self.given.row_names(problem.meta.get("line", problem.id))
+        if self.held.names is not None:
+            names = list(self.held.names.get(problem.id, ()) or self.held.names.get("", ()))
+            if not all(isinstance(name, str) for name in names):
+                wrong = next(name for name in names if not isinstance(name, str))
+                raise HarnessError(f"{self.request.command}: names must be texts, got {wrong!r:.60}")
+        if len(names) not in (0, n):
+            raise HarnessError(
+                f"{self.request.command}: problem {problem.id!r:.80} has {n} responses, and {len(names)} names"
+            )
+        return replace(problem, meta={**problem.meta, "names": names})
+
     def _check_reads(self) -> None:
         """HarnessError for a selector that reads columns which the request does not give."""
         request, reads = self.request, getattr(self.selector, "reads", ())
@@ -211,7 +240,7 @@ class Opened:
         require_consent("select", outlook, self.progress, "a smaller --pool makes it shorter")
         plan.maker.make([column], plan.questions)
         questions = {question.problem.id: question for question in plan.questions}
-        return lambda each: plan.store.rows(column, questions[each.problem.id])
+        return lambda each: plan.store.rows(column, questions[self._own_ids[each.problem.id]])
 
     def _embed(self) -> Reader:
         """A function that gives one problem's vectors, (n, d) float32, projected if wider than `dim`, not centred."""
@@ -247,8 +276,7 @@ class Opened:
             return self._made(self._plan.vectors, encoding(self._plan)[0])
         return lambda each: project(
             embedded(embedder, spec, each.problem, each.responses.texts),
-            request.dim,
-            request.seed,
+            *projection_of(embedder, request.dim, request.seed),
             f"embedder {spec!r}, problem {each.problem.id!r}",
         )
 

@@ -7,13 +7,14 @@ a plugin says for which (`named`).
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -89,6 +90,7 @@ class Registration:
     """A component that a plugin registered; `factory` is a callable or "package.module:Class".
 
     described   what fixes the component's behaviour, where no file tells it: that of an object of a Python session
+    controls    of a selector: the specs, such as "length:first=long", that are ranked beside selectors by vectors
     """
 
     kind: str
@@ -96,6 +98,7 @@ class Registration:
     factory: str | Callable[..., Any]
     origin: Origin
     described: Mapping[str, Any] | None = None
+    controls: Sequence[str] = ()
 
     @property
     def full_name(self) -> str:
@@ -152,6 +155,11 @@ class Registry:
     def of_kind(self, kind: str) -> list[Registration]:
         """The registrations of a kind, sorted by name."""
         return sorted((r for r in self.registrations if r.kind == kind), key=lambda r: (r.name, r.origin.dist))
+
+    @property
+    def controls(self) -> list[str]:
+        """The specs of selectors that stand beside selectors by vectors."""
+        return [spec for registration in self.of_kind("selector") for spec in registration.controls]
 
     def find(self, kind: str, name: str) -> Registration:
         """The registration of that name (`name` or `dist/name`); HarnessError if there is none or more than one."""
@@ -246,7 +254,7 @@ def _register(registry: Registry, origin: Origin, plugin: object) -> Iterator[Fa
         kind, before = HOOKS[caller.name], len(registry.registrations)
         try:
             with contained():
-                caller(register=lambda name, factory, kind=kind: _add(registry, kind, name, factory, origin))
+                caller(register=functools.partial(_add, registry, kind, origin))
         except Exception as failure:
             yield Fault(origin, f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
         else:
@@ -254,14 +262,14 @@ def _register(registry: Registry, origin: Origin, plugin: object) -> Iterator[Fa
                 yield Fault(origin, f"registers nothing in {caller.name}: call register(name, factory)")
 
 
-def _add(registry: Registry, kind: str, name: Any, factory: Any, origin: Origin) -> None:
+def _add(registry: Registry, kind: str, origin: Origin, name: Any, factory: Any, controls: Sequence[str] = ()) -> None:
     """What a hook calls as `register(name, factory)`; TypeError for what is no name or no factory."""
     word = name.replace(" ", "-", 1) if kind == "command" else name  # in an existing group: "pool push"
     if not isinstance(word, str) or not word or any(c in word for c in "/:,= \n"):
         raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
     if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):
         raise TypeError(f'register({name!r}): the factory is a callable or "package.module:Class", got {factory!r}')
-    registry.registrations.append(Registration(kind, name, factory, origin))
+    registry.registrations.append(Registration(kind, name, factory, origin, controls=controls))
 
 
 def _short(failure: BaseException) -> str:

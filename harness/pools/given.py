@@ -2,11 +2,14 @@
 
 Vectors are one (n, d) array per problem id, each checked before it is used:
 
-    .npz, .safetensors   arrays by problem id, read one at a time
+    .npz, .safetensors   arrays by problem id, read one at a time. In an .npz an array of texts `names` holds the names
+                         of the only problem's responses (of several problems: `ID.names`). Or it holds an array
+                         (d,) for each response, under the response's name.
     .npy                 one array, of no id
+    .npz of scipy        one sparse matrix, of no id (`scipy.sparse.save_npz`)
     .csv, .parquet       one row a response, its numbers in columns, or in one column of lists. A column `problem_id`
-                         says which problem a row belongs to, `id` names the response. A .csv may lack a header. The
-                         whole table is in memory.
+                         says which problem a row belongs to, `name` or `id` names the response. A .csv may lack a
+                         header. The whole table is in memory.
 
 numpy, safetensors and pyarrow read the files, and nothing is unpickled. Here stands what they leave to their caller: a
 bound on the memory of an array, and one line for each fault.
@@ -19,7 +22,7 @@ import math
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,7 +38,8 @@ from .record import text_in
 
 LARGEST = 1e15
 GB = 1e9
-PROBLEM, NAME = "problem_id", "id"
+PROBLEM, NAMES = "problem_id", ("name", "id")
+SPARSE = dict.fromkeys(("csr", "csc", "bsr"), ("data", "indices", "indptr")) | {"coo": ("data", "row", "col")}
 BLOCK = 2**24  # bytes of a .csv that are parsed at once: no row may be longer
 
 Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the array
@@ -44,8 +48,8 @@ Arrays: TypeAlias = Mapping[str, Callable[[], Any]]  # name -> what reads the ar
 class GivenVectors:
     """Your own vectors: one (n, d) array per problem id, from a file as the module's docstring lists them.
 
-    An array of no id, in a `.npy` or a table without problem_id, has the file's name without its suffix; it is that of
-    a pool's only problem.
+    An array of no id, in a `.npy`, a table without problem_id, an `.npz` of scipy or of rows, has the file's name
+    without its suffix; it is that of a pool's only problem.
 
     names   those of the arrays, in the file's order
     lines   problem id -> its id in the pool file, by which an array may be named too
@@ -78,7 +82,7 @@ class GivenVectors:
             self.names = kinds[path.suffix]()
 
     def row_names(self, name: str) -> Sequence[str]:
-        """The names of the array's rows, in a table with a column `id`; empty for other files."""
+        """The names of the array's rows; empty if the file has none."""
         return self._row_names.get(name, ())
 
     def get(self, problem_id: str, n: int | None = None) -> Any:
@@ -137,7 +141,45 @@ class GivenVectors:
                 return _array_in(file)
 
         names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-        return {name: partial(read, name, entry) for name, entry in names.items()}
+        arrays = {name: partial(read, name, entry) for name, entry in names.items()}
+        if is_sparse := {"format", "shape", "data"} <= arrays.keys():
+            arrays = {self.path.stem: partial(self._sparse, arrays)}
+        for key in [key for key in names if key == "names" or key.endswith(".names")]:
+            try:
+                texts = read(key, names[key])
+            except ValueError:  # of objects, as pandas gives them
+                raise HarnessError(f"{self.where}: {key!r} must hold texts: save np.array(names, str)") from None
+            if texts.dtype.kind == "U" and texts.ndim == 1:
+                arrays.pop(key, None)
+                of = key.removesuffix(".names") if key != "names" else next(iter(arrays), "")
+                self._row_names[of] = texts.tolist()
+                if of not in arrays or (key == "names" and len(arrays) > 1):
+                    raise HarnessError(
+                        f"{self.where}: {key!r} holds names, and the file has {len(arrays)} arrays: write names for "
+                        "that of one, ID.names for those of several"
+                    )
+        is_of_rows = not is_sparse and len(arrays) > 1 and all(_is_row(archive, names[name]) for name in arrays)
+        self._unnamed = is_sparse or is_of_rows
+        if is_of_rows:
+            self._row_names = {self.path.stem: [*arrays]}
+            return {self.path.stem: lambda: np.stack([array() for array in arrays.values()])}
+        return arrays
+
+    def _sparse(self, arrays: Arrays) -> Any:
+        """The matrix of the parts that `scipy.sparse.save_npz` writes; ValueError unless its indices lie within it."""
+        import scipy.sparse
+
+        kind, (rows, width) = str(arrays["format"]().astype(str)), (int(size) for size in arrays["shape"]())
+        self._check_size(4 * (rows + width), f"{self.where}: a matrix of {rows:,} x {width:,}")
+        parts = [arrays[name]() for name in SPARSE.get(kind, ())]
+        if not parts:
+            raise ValueError(f"a sparse matrix of the format {kind!r:.40}; those known are {', '.join(SPARSE)}")
+        made: Any = getattr(scipy.sparse, f"{kind}_matrix")
+        if kind == "coo":
+            return made((parts[0], tuple(parts[1:])), shape=(rows, width)).tocsr()
+        matrix = made(tuple(parts), shape=(rows, width))
+        matrix.check_format(full_check=True)  # a foreign index would be read outside the array
+        return matrix.tocsr()
 
     def _safetensors(self) -> Arrays:
         from safetensors import safe_open
@@ -170,8 +212,8 @@ class GivenVectors:
             if problem is None or not str(problem).strip():
                 raise HarnessError(f"{self.where}, row {row}: its problem_id is blank")
             rows.setdefault(str(problem).strip(), []).append(row)
-        if NAME in columns:
-            names = [str(name or "") for name in table[NAME].to_pylist()]
+        if naming := [name for name in NAMES if name in columns]:
+            names = ["" if name is None else str(name) for name in table[naming[0]].to_pylist()]
             self._row_names = {problem: [names[row] for row in places] for problem, places in rows.items()}
         return {problem: partial(vectors.__getitem__, places) for problem, places in rows.items()}
 
@@ -199,6 +241,15 @@ def _largest(vectors: Any) -> Floats:
     return np.asarray(dense, np.float64)  # float16 knows no 1e15
 
 
+def _is_row(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bool:
+    """Whether an array has one dimension, by its header."""
+    with suppress(Exception), archive.open(entry) as file:
+        is_first = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+        return len(read(file)[0]) == 1
+    return False  # whoever reads it says what is wrong
+
+
 def _array_in(file: Any) -> Any:
     array = np.lib.format.read_array(file, allow_pickle=False)
     if file.read(1):  # also: at the end a zip's checksum is compared
@@ -218,7 +269,7 @@ def is_table(path: Path) -> bool:
 
 
 def _batches(path: Path) -> Iterator[Any]:
-    """The record batches of a table; of a .csv with all columns but problem_id and id as numbers."""
+    """The record batches of a table; of a .csv with all columns but problem_id, name and id as numbers."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
@@ -234,14 +285,16 @@ def _batches(path: Path) -> Iterator[Any]:
         if has_header and "" in names:
             raise ValueError("a column has no name, as the index has that pandas writes: save it with index=False")
         names = names if has_header else [str(place) for place in range(len(names))]
-        types = {name: pa.string() if name in (PROBLEM, NAME) else pa.float64() for name in names}
+        types = {name: pa.string() if name in (PROBLEM, *NAMES) else pa.float64() for name in names}
         file.seek(0)
         reading = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK, skip_rows=int(has_header), column_names=names)
         as_numbers = pa_csv.ConvertOptions(column_types=types)
         try:
             yield from pa_csv.open_csv(file.buffer, read_options=reading, convert_options=as_numbers)
         except pa.ArrowInvalid as failure:
-            raise ValueError(f"{failure}; only problem_id and id may be text, and a header must name them") from failure
+            raise ValueError(
+                f"{failure}; only problem_id, name and id may be text, and a header must name them"
+            ) from failure
 
 
 def _is_number(cell: str) -> bool:
@@ -255,7 +308,7 @@ def _is_number(cell: str) -> bool:
 def _numbers(table: Any) -> Floats:
     """The numbers of a pyarrow table, (rows, d) float64; NaN where one is missing."""
     names = table.schema.names
-    columns = [np.asarray(table[name]) for name in names if name not in (PROBLEM, NAME)]
+    columns = [np.asarray(table[name]) for name in names if name not in (PROBLEM, *NAMES)]
     if not columns:
         raise ValueError(f"it needs numbers in columns, or all in one column of lists, got {', '.join(names):.200}")
     is_of_lists = len(columns) == 1 and len(columns[0]) and isinstance(columns[0][0], np.ndarray)

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +64,18 @@ def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None 
 def _records(path: Path, say: Say, layouts: Layouts) -> Iterator[PoolRecord]:
     layout = layouts.of(path)
     if layout is OWN:
+        layouts.options_of(layout, path)
         yield from OWN.read(_alike(OWN, read_lines(path)))
         return
-    where = f"pool {path}: layout {layout.name!r}"
+    where, options = f"pool {path}: layout {layout.name!r}", layouts.options_of(layout, path)
     if isinstance(layout, FileLayout):
-        read = _called(where, layout.read, path, say)
+        read = _called(where, partial(layout.read, **options), path, say)
     else:
         first = _first_line(path)
         verdicts = [key for key in getattr(layout, "verdicts", ()) if first and key in first.value]
         untaken = f"; not taken as verdicts: {', '.join(verdicts)}" if verdicts else ""
         say(f"pool: read as {layout.name} samples{getattr(layout, 'remark', '')}{untaken}")
-        read = _called(where, layout.read, _alike(layout, read_lines(path)))
+        read = _called(where, partial(layout.read, **options), _alike(layout, read_lines(path)))
     records = _called(where, iter, read)
     while record := _called(where, next, records, None):
         yield _checked(record, where)
@@ -163,6 +164,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], bool], type]] = {  # name -> what 
     "logprobs": ("numbers", lambda entry: type(entry) in (int, float) and math.isfinite(entry), float),
     "correct": ("true and false", lambda entry: type(entry) is bool or entry in (0, 1), bool),
     "finish": ('"stop" and "length"', lambda entry: entry in ("stop", "length"), str),
+    "names": ("texts", lambda entry: isinstance(entry, str), str),
 }
 
 
@@ -197,10 +199,15 @@ class Layouts:
 
     Those of `--plugin` files and other distributions are asked before the built-in ones, so that a parquet file of
     another tool is not taken for lighteval's. One that cannot be built is left out: `say` gets a line (None: stderr).
+
+    options  by name, of the options that only some layouts take (`takes`), those that the user gives
     """
 
-    def __init__(self, registry: Registry | None = None, say: Say | None = None) -> None:
+    def __init__(
+        self, registry: Registry | None = None, say: Say | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
         self._registry, self._say = registry, say or (lambda line: print(line, file=sys.stderr))
+        self._options = options or {}
 
     def of(self, path: Path) -> Any:
         """The layout of a pool. An empty file has our own. HarnessError if no layout fits."""
@@ -230,11 +237,23 @@ class Layouts:
         """The first layout of files that fits a file or folder; None if none does."""
         return self._first(FileLayout, path)
 
+    def options_of(self, layout: Any, path: Path) -> dict[str, Any]:
+        """The options with which the layout reads a pool; HarnessError if it does not take one that says something."""
+        takes = getattr(layout, "takes", ())
+        if untaken := next((name for name, value in self._options.items() if name not in takes and value != ("",)), ""):
+            raise HarnessError(f"pool {path}: read as {layout.name}, which takes no --{untaken.replace('_', '-')}")
+        return {name: value for name, value in self._options.items() if name in takes}
+
     def in_key(self, path: Path) -> dict[str, Any] | None:
-        """What fixes how a pool is read (name, distribution, code), for its key; None for ours and built-in layouts."""
+        """What fixes how a pool is read, for its key; None for ours and built-in layouts that are given no option.
+
+        Name, distribution and code of a layout that is not built in, and the options.
+        """
         layout = self.of(path)
         others = (registration for registration, built in self._built if built is layout)
-        return next((described(other, layout) for other in others if not _is_built_in(other)), None)
+        known = next((described(other, layout) for other in others if not _is_built_in(other)), None)
+        options = self.options_of(layout, path)
+        return {**(known or {}), "options": options} if options else known
 
     @cached_property
     def _built(self) -> list[tuple[Registration, LineLayout | FileLayout]]:

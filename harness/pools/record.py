@@ -77,6 +77,7 @@ class LineLayout(Protocol):
 
     name      as messages show it
     keys      what each line holds, for messages
+    takes     optional: the options that `read` takes by name, of those in `RunConfig.of_layouts`; they are in the key
     remark    optional: what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts"
     verdicts  optional: keys of another grader's verdicts, which are named too where the first line has them
     """
@@ -97,6 +98,7 @@ class FileLayout(Protocol):
 
     name   as messages show it
     holds  what it reads, for messages, e.g. "lighteval parquet"
+    takes  optional, as for a `LineLayout`
     files  optional: `files(path)`, those of a folder that it reads, so that a change in another one changes no key
     """
 

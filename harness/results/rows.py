@@ -368,7 +368,7 @@ LEGENDS = {
     "gain": "how much more often than a random order it has a correct response among the first k.",
     "k95": "calls to 95 % of the ceiling (saved against random).",
     "hits": "how many of the first k are correct.",
-    **dict.fromkeys(("EF1%", "EF5%"), "enrichment factor: correct ones at an order's head, as a multiple of random's."),
+    "EF": "enrichment factor, how many correct ones the head of an order holds, as a multiple of random's.",
 }
 LATER_LEGENDS = {  # where the m-th correct response is counted to
     "samples-to": "mean rank of the {nth} correct response (n + 1 if there are fewer).",
@@ -417,7 +417,7 @@ class Column:
     @property
     def legend(self) -> str:
         """One sentence that explains it below the table; "" if its heading says all."""
-        name = self.one_line.partition(" ")[0].partition("@")[0]
+        name = "EF" if self.head.startswith("EF") else self.one_line.partition(" ")[0].partition("@")[0]
         texts = LEGENDS if self.correct == 1 else LEGENDS | LATER_LEGENDS
         text = texts.get("samples-to" if name.startswith("samples-to") else name, "")
         return text and f"{name}: {text.format(m=self.correct, nth=ordinal(self.correct))}"

@@ -95,7 +95,7 @@ def random_misses(n: Ints, c: Ints, k: Ints, m: int = 1) -> Floats:
     For all k at once it is what is left of the law of the m-th correct response's rank: P(rank > k).
     """
     fewer = np.minimum(sum(random_hits(n, c, k, hits) for hits in range(m)), 1.0)
-    misses: Floats = np.where(np.asarray(c) < m, 1.0, fewer)
+    misses: Floats = np.where((np.asarray(c) < m) | (np.asarray(k) < m), 1.0, fewer)
     return misses
 
 
@@ -131,14 +131,15 @@ def random_budget_for(share: float, n: Ints, c: Ints, m: int = 1) -> int | None:
 
 
 def telling_budget(n: Ints, c: Ints, m: int = 1) -> int | None:
-    """The budget, 1, 2, 4, ... or the least N, at which random selection solves about half of the solvable problems.
+    """The budget, of those that all pools have, at which random selection solves about half of the solvable problems.
 
     There the hit of a subset varies most, and no selector can influence it. None where no problem is solvable.
     """
     if not (np.asarray(c) >= m).any():
         return None
     half = float((c >= m).mean()) / 2
-    off = {k: round(float(random_pass_at_k(n, c, k, m).mean()) - half, 12) for k in budgets(int(n.min()))}
+    shared = set.intersection(*(set(budgets(size)) for size in np.unique(n).tolist()))
+    off = {k: round(float(random_pass_at_k(n, c, k, m).mean()) - half, 12) for k in shared}
     return min(off, key=lambda k: (abs(off[k]), k))
 
 

@@ -17,6 +17,7 @@ EXTRAS = {
     "sentence": ("sentence_transformers",),
     "inspect": ("inspect_ai",),
     "lora": ("peft",),
+    "chem": ("rdkit",),
     **{name: (name,) for name in ("ray", "kmedoids", "trl", "gguf")},
 }
 EXTRA = {library: extra for extra, libraries in EXTRAS.items() for library in libraries}

@@ -8,21 +8,24 @@ With one worker the calls of a problem are the beginning of its order in `harnes
 be made before the outcomes of the picks before it are known.
 
 With `--ask` a person verifies, days apart: picks are given out, and outcomes taken when they come. The picks that are
-out, `-k` at a time, stand in the journal: the same command gives them again until their outcomes are there.
+out, `-k` at a time, stand in the journal: the same command gives them again until their outcomes are there. `session`
+does the same from Python, on the same journal.
 """
 
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import heapq
 import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,14 +41,15 @@ from harness.pools.reading import file_digest
 from harness.records import Outcome, Pool
 from harness.results.inert_text import csv_table, csv_text
 from harness.system.files import opened, write_atomically
-from harness.system.json_text import canonical_json
+from harness.system.json_text import canonical_json, storable
 from harness.system.progress import Progress, Stage
 
 from .config import VerifyConfig
-from .journal import FILES, POOL_FILE, TOO_LATE, Check, Journal, Pick, measured
+from .journal import FILES, OF_FILE, POOL_FILE, PROBLEM, TOO_LATE, Check, Journal, Pick, begun_by, measured
 from .verifiers import Verifier, files_of
 
 SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
+PATIENCE_S = 20.0  # how long who asks waits for another operation on the journal
 WORDS = {"y": "correct", "yes": "correct", "true": "correct", "n": "wrong", "no": "wrong", "false": "wrong"}
 WORDS |= {"e": "error", "s": "skip"} | {word: word for word in ("correct", "wrong", "error", "skip")}
 
@@ -71,8 +75,13 @@ class Search:
 
     def row(self, index: int, **more: Any) -> Row:
         """A response as it is shown: problem_id, index, more, and its name if it has one."""
+        return {"problem_id": self.id, "index": index, **more, **({"name": self.names[index]} if self.names else {})}
+
+    @functools.cached_property
+    def names(self) -> Sequence[str]:
+        """What the responses are called, each "" where it has no name; empty if none has."""
         names = self.candidates.problem.meta.get("names", ())
-        return {"problem_id": self.id, "index": index, **more, **({"name": names[index]} if any(names) else {})}
+        return [storable(name).strip() for name in names] if any(names) else ()
 
     @property
     def calls(self) -> int:
@@ -128,11 +137,9 @@ class Loop:
         self.searches = {search.id: search for search in searches}
         self.asked: list[Pick] = []
         self.failing = 0
-        for entry in journal.entries:
-            if isinstance(entry, Check):
-                self._note(entry)
-            else:
-                self.asked += entry
+        self.calls = 0
+        self._turns: list[tuple[int, int, Search]] = []
+        self._take_in(journal.entries)
         if config.retry_errors:  # the lines of errors stay in the file
             self.failing = 0
             for search in searches:
@@ -140,12 +147,55 @@ class Loop:
                 search.failed += errors
                 for check in errors:
                     del search.taken[check.index]
+        self._wait_anew()
+
+    def read(self) -> None:
+        """Take in what others have added to the journal, which was opened again."""
+        if self.journal.entries:
+            self._take_in(self.journal.entries)
+            self._wait_anew()
+
+    def _take_in(self, entries: Iterable[Check | list[Pick]]) -> None:
+        """Whatever order its outcomes came in, a pick stays where it was asked for."""
+        for entry in entries:
+            if not isinstance(entry, Check):
+                self.asked += entry
+                for name, index in entry:
+                    self.searches[name].taken.setdefault(index, None)
+                continue
+            names = self.searches[entry.problem_id].names
+            if entry.name and names and names[entry.index] != entry.name:
+                raise HarnessError(
+                    f"journal {self.journal.path}: response {entry.index} of {entry.problem_id!r:.80} is called "
+                    f"{entry.name!r:.60} there, and {names[entry.index]!r:.60} now: give the same names as before"
+                )
+            self._note(entry)
+
+    def _wait_anew(self) -> None:
         for name, index in self.asked:
             self.searches[name].taken.setdefault(index, None)
-        self.calls = sum(search.calls for search in searches)
-        self._turns: list[tuple[int, int, Search]] = []
-        for search in searches:
+        self.calls = sum(search.calls for search in self.searches.values())
+        self._turns.clear()
+        for search in self.searches.values():
             self._wait(search)
+
+    @functools.cached_property
+    def names(self) -> Mapping[str, Sequence[Pick]]:
+        """Name -> the responses of that name."""
+        named: dict[str, list[Pick]] = {}
+        for search in self.searches.values():
+            for index, name in enumerate(search.names):
+                named.setdefault(name, []).append((search.id, index))
+        return named
+
+    def named(self, name: str, problem_id: str = "") -> Pick:
+        """The response of that name, of the problem if one is given; HarnessError unless there is one, and only one."""
+        picks = [pick for pick in self.names.get(storable(name).strip(), ()) if name and problem_id in ("", pick[0])]
+        if len(picks) != 1:
+            what = "is the name of no response" if not picks else f"is the name of {len(picks):,} responses"
+            first = ", ".join(f"{index} of {of!r:.60}" for of, index in picks[:2])
+            raise HarnessError(f"{name!r:.80} {what}{first and f' ({first}, ...): give problem_id and index'}")
+        return picks[0]
 
     def pick(self) -> tuple[Search, int] | None:
         """The next pick; None if every problem is done, or the budget used up."""
@@ -164,7 +214,7 @@ class Loop:
 
     def record(self, *checks: Check) -> None:
         """Write outcomes into the journal, and tell the searches."""
-        self.journal.write(*(check.line for check in checks))
+        self.journal.write(*(replace(check, name=self._name(check)).line for check in checks))
         for check in checks:
             search = self.searches[check.problem_id]
             before = search.calls
@@ -172,6 +222,40 @@ class Loop:
             if search.calls != before:  # a skip gives its call back
                 self.calls += search.calls - before
                 self._wait(search)
+
+    def ask(self, k: int) -> list[Pick]:
+        """Take k more picks, fewer if there are no more, and write them down as given out."""
+        new: list[Pick] = []
+        while len(new) < k and (taken := self.pick()):
+            new.append((taken[0].id, taken[1]))
+        if new:
+            names = [self.searches[name].row(index).get("name", "") for name, index in new]
+            self.journal.write({"asked": new, **({"names": names} if any(names) else {})})
+            self.asked += new
+        return new
+
+    def is_new(self, check: Check, correct: bool, where: str, remedy: str) -> bool:
+        """Whether an outcome is not recorded yet.
+
+        HarnessError, which begins with `where` and ends with the remedy, if the pick was never asked for, or, unless it
+        is to be corrected, has another outcome.
+        """
+        name, index = check.problem_id, check.index
+        taken = self.searches[name].taken
+        if index not in taken:
+            raise HarnessError(f"{where}: {self._called(check)} was never asked for: see to the index")
+        before = taken[index]
+        if before and not before.says_as(check) and not correct:
+            was = before.outcome if before.value is None else f"{before.value:g}"
+            raise HarnessError(f"{where}: {self._called(check)} is recorded already, as {was}: {remedy}")
+        return before is None or not before.says_as(check)
+
+    def _called(self, check: Check) -> str:
+        name = self._name(check)
+        return f"response {check.index} of {check.problem_id!r}" + (f" ({name!r:.60})" if name else "")
+
+    def _name(self, check: Check) -> str:
+        return str(self.searches[check.problem_id].row(check.index).get("name", ""))
 
     def _note(self, check: Check) -> None:
         search = self.searches[check.problem_id]
@@ -221,38 +305,70 @@ def verify(
 @contextmanager
 def searching(config: VerifyConfig, progress: Progress, held: Held | None = None) -> Iterator[Loop]:
     """The loop of a config, with its journal open."""
-    with opened_pools(config, progress, held) as pools:
-        if not isinstance(pools.selector, Ranker):
-            raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
-        sizes = {each.problem.id: len(each.responses) for each in pools.candidates}
-        header = _header(config, pools, (held and held.vectors) or {})
-        with Journal(config.journal, header, sizes, config.retry_errors) as journal:
-            loop = Loop(config, journal, pools)
-            if journal.remark:
-                progress.say(journal.remark)
-            if loop.calls:
-                out = sum(check is None for search in loop.searches.values() for check in search.taken.values())
-                calls = f"goes on after {loop.calls - out:,} calls" if loop.calls > out else ""
-                picks = f"{out:,} picks out" + ("" if calls else ", none answered") if out else ""
-                progress.say(f"journal {config.journal}: {', '.join(filter(None, (calls, picks)))}")
-            yield loop
+    with opened_search(config, progress, held) as pools, journal_of(config, pools) as journal:
+        loop = Loop(config, journal, pools)
+        remark_on(loop, progress)
+        yield loop
 
 
-def _header(config: VerifyConfig, opened: Opened, vectors: Mapping[str, Any]) -> dict[str, object]:
-    """What the outcomes of a journal belong to: responses, vectors, selector, verifier."""
+def remark_on(loop: Loop, progress: Progress) -> None:
+    """Say what a journal held when it was opened."""
+    if loop.journal.remark:
+        progress.say(loop.journal.remark)
+    if loop.calls:
+        out = sum(check is None for search in loop.searches.values() for check in search.taken.values())
+        calls = f"goes on after {loop.calls - out:,} calls" if loop.calls > out else ""
+        picks = f"{out:,} picks out" + ("" if calls else ", none answered") if out else ""
+        progress.say(f"journal {loop.config.journal}: {', '.join(filter(None, (calls, picks)))}")
+
+
+def opened_search(config: VerifyConfig, progress: Progress, held: Held | None = None) -> AbstractContextManager[Opened]:
+    """The pools of a config. A problem that is alone is called as the journal calls it, whatever its file says."""
+    name = begun_by(config.journal).get(PROBLEM)
+    return opened_pools(config, progress, held, name if isinstance(name, str) else None)
+
+
+def journal_of(config: VerifyConfig, opened: Opened) -> Journal:
+    """The journal of a config, opened."""
+    if not isinstance(opened.selector, Ranker):
+        raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
+    sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
+    patience_s = PATIENCE_S if config.ask else 0.0
+    return Journal(config.journal, header_of(config, opened), sizes, config.retry_errors, patience_s)
+
+
+def _vectors_digest(opened: Opened) -> str | None:
+    """The digest of the given vectors' values, in float32; it is the same of a sparse matrix and of its dense form."""
+    if opened.given is None:
+        return None
+    content = hashlib.sha256()
+    for each in opened.candidates:
+        array = opened.given.get(each.problem.id, len(each.responses))
+        content.update(canonical_json([each.problem.id, array.shape]).encode("utf-8", "surrogatepass"))
+        if isinstance(array, np.ndarray):
+            places = np.flatnonzero(array)
+            values = array.ravel()[places]
+        else:
+            array.sum_duplicates()
+            array.eliminate_zeros()
+            rows = np.repeat(np.arange(array.shape[0], dtype=np.int64), np.diff(array.indptr))
+            places, values = rows * array.shape[1] + array.indices, array.data
+        content.update(np.asarray(places, np.int64).tobytes() + np.asarray(values, np.float32).tobytes())
+    return f"values:{content.hexdigest()[:16]}"
+
+
+def header_of(config: VerifyConfig, opened: Opened) -> dict[str, object]:
+    """What the outcomes of a journal belong to: responses, vectors, selector, verifier; not where they are kept."""
     pools = hashlib.sha256()
     for each in opened.candidates:
         pools.update(canonical_json([each.problem.id, list(each.responses.texts)]).encode("utf-8", "surrogatepass"))
-    for name, array in vectors.items():
-        if hasattr(array, "toarray"):  # scipy's sparse matrices
-            entries = array.tocsr().sorted_indices().tocoo()
-            array = [entries.row, entries.col, entries.data]
-        pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
     given = config.embeddings
+    is_older = str(begun_by(config.journal).get("embeddings")).startswith(OF_FILE) and given and given.is_file()
     return {
         POOL_FILE: str(config.pool or given or "") or None,
+        PROBLEM: opened.candidates[0].problem.id if len(opened.candidates) == 1 else None,
         "pool": f"sha256:{pools.hexdigest()[:16]}",
-        "embeddings": file_digest(given) if given and given.is_file() else None,
+        "embeddings": file_digest(given) if given and is_older else _vectors_digest(opened),
         **{name: getattr(config, name) for name in ("embedder", "model", "task", "selector", "seed", "dim", "centre")},
         "unit": config.unit or None,  # came later: journals without it are of rows as they are
         "verifier": config.verifier or "--ask",
@@ -320,13 +436,8 @@ def ask(
 def _given_out(loop: Loop) -> list[Row]:
     """The picks that are out, of problems that are not done: those given out before, and new ones up to -k."""
     picks = [pick for pick in loop.asked if not loop.searches[pick[0]].is_done]
-    new: list[Pick] = []
-    while len(picks) + len(new) < loop.config.k and (taken := loop.pick()):
-        new.append((taken[0].id, taken[1]))
-    if new:
-        loop.journal.write({"asked": new})
-        loop.asked += new
-    out = [(loop.searches[name], index) for name, index in picks + new]
+    picks += loop.ask(loop.config.k - len(picks))
+    out = [(loop.searches[name], index) for name, index in picks]
     return [search.row(index) | {"response": search.candidates.responses.texts[index]} for search, index in out]
 
 
@@ -334,14 +445,14 @@ def _answered(loop: Loop, row: Row, read: Read) -> bool:
     """Ask for the outcome of a pick, again where the answer is refused, and write it down; False to stop."""
     while (answer := read(row)) is not None:
         try:
-            loop.record(_check(row["problem_id"], row["index"], answer, loop.config))
+            loop.record(check_of(row["problem_id"], row["index"], answer, loop.config))
             return True
         except HarnessError as refusal:
             print(refusal, file=sys.stderr)
     return False
 
 
-def _check(problem_id: str, index: int, answer: str, config: VerifyConfig, where: str = "verify") -> Check:
+def check_of(problem_id: str, index: int, answer: str, config: VerifyConfig, where: str = "verify") -> Check:
     """The check that an answer describes: y, n, error, skip, or with --threshold or --top a number."""
     word = answer.strip().lower()
     if word in WORDS:
@@ -362,42 +473,64 @@ def _check(problem_id: str, index: int, answer: str, config: VerifyConfig, where
 def _take(path: Path, loop: Loop) -> str:
     """Record the new outcomes of a table, all or none, and say how many rows have one.
 
-    The table has commas, semicolons or tabs, and names in its first line; without a problem_id a row is of the only
-    problem. HarnessError for an outcome that nobody asked for, or a second one.
+    The table has commas, semicolons or tabs, and names its columns in its first line. A row is of a response by its
+    index (without a problem_id: of the only problem), or by its name. HarnessError for an outcome that nobody asked
+    for, or a second one.
     """
     seen: dict[Pick, Check] = {}
-    still_open, searches = 0, loop.searches
+    still_open = 0
     with opened(path, "answers") as file:
         first = file.readline()
         table = csv.DictReader(chain([first], file), delimiter=max(",;\t", key=first.count), restval="")
-        if not {"index", "outcome"} <= set(table.fieldnames or ()):
-            raise HarnessError(f"answers {path}: its first line must name the columns problem_id,index,outcome")
+        columns = set(table.fieldnames or ())
+        if "outcome" not in columns or not columns & {"index", "name"}:
+            raise HarnessError(
+                f"answers {path}: its first line must name the columns outcome, and problem_id,index or name"
+            )
         for row in table:
             where = f"answers {path}, line {table.line_num}"
-            name, index = row.get("problem_id", "").strip(), row["index"].strip()
-            if not name and len(searches) == 1:
-                name = next(iter(searches))
-            name = name if name in searches else csv_text(name)
-            if name not in searches or not index.isdecimal() or int(index) >= len(searches[name].candidates.responses):
-                raise HarnessError(f"{where}: problem {name!r:.80} with index {index!r:.40} is no response of the pool")
+            pick = _pick_of(row, loop, where)
             if not row["outcome"].strip():
                 still_open += 1
                 continue
-            pick, taken = (name, int(index)), searches[name].taken
-            check = _check(*pick, row["outcome"], loop.config, where)
-            response = f"{where}: response {index} of {name!r:.80}"
-            if pick[1] not in taken:
-                raise HarnessError(f"{response} was never asked for: see to the index")
-            for other in (None if loop.config.correct else taken[pick[1]], seen.get(pick)):
-                if other not in (None, check):
-                    way = "correct the table" if pick in seen else "--correct replaces it"
-                    was = other.outcome if other.value is None else f"{other.value:g}"
-                    raise HarnessError(f"{response} is recorded already, as {was}: {way}")
-            seen[pick] = check
-    new = [check for (name, index), check in seen.items() if searches[name].taken[index] != check]
+            check = check_of(*pick, row["outcome"], loop.config, where)
+            loop.is_new(check, loop.config.correct, where, "--correct replaces it")
+            if not seen.setdefault(pick, check).says_as(check):
+                raise HarnessError(
+                    f"{where}: response {pick[1]} of {pick[0]!r:.80} has another outcome in a row above: correct the "
+                    "table"
+                )
+    new = [check for check in seen.values() if loop.is_new(check, True, "", "")]
     loop.record(*new)
     before = f", {len(seen) - len(new):,} of them recorded before" if len(new) < len(seen) else ""
     return f"{len(seen):,} outcomes{before}, {still_open:,} open"
+
+
+def _pick_of(row: Mapping[str, str], loop: Loop, where: str) -> Pick:
+    """The response that a row of a table is of; a name beside an index must be that response's."""
+    searches, cells = loop.searches, {key: (row.get(key) or "").strip() for key in ("problem_id", "index", "name")}
+    problem_id, index, name = cells.values()
+    if not problem_id and len(searches) == 1:
+        problem_id = next(iter(searches))
+    problem_id = problem_id if problem_id in searches else csv_text(problem_id)
+    if not index:
+        try:
+            return loop.named(name if storable(name) in loop.names else csv_text(name), problem_id)
+        except HarnessError as failure:
+            raise HarnessError(f"{where}: {failure}") from None
+    if (
+        problem_id not in searches
+        or not index.isdecimal()
+        or int(index) >= len(searches[problem_id].candidates.responses)
+    ):
+        raise HarnessError(f"{where}: problem {problem_id!r:.80} with index {index!r:.40} is no response of the pool")
+    own = searches[problem_id].names
+    if name and own and own[int(index)] not in (name, csv_text(name)):
+        raise HarnessError(
+            f"{where}: response {index} of {problem_id!r:.80} is called {own[int(index)]!r:.60}, not {name!r:.60}: see "
+            "to the table, some of whose columns may have been sorted alone"
+        )
+    return problem_id, int(index)
 
 
 # What was found.

@@ -13,7 +13,7 @@ from harness.records import Floats
 from harness.results import cells
 from harness.results.leaderboard import gather
 from harness.results.rows import Row as ResultRow
-from harness.results.rows import row
+from harness.results.rows import ordinal, row
 from harness.scoring.metrics import Outcomes, random_samples_to_correct
 
 from .request import CHOICES, PAPERS_SELECTOR, Request, Row
@@ -22,7 +22,7 @@ from .request import CHOICES, PAPERS_SELECTOR, Request, Row
 FIELDS = {
     **dict.fromkeys(("task", "model", "sampler", "selector", "embedder"), "{}"),
     **{"n": "n = {}", "problems": "{} problems", "split": "{}", "engine": "{}"},
-    **{"dim": "dim {}", "trials": "{} trials", "seed": "seed {}"},
+    **{"dim": "dim {}", "correct": "to the {} correct", "trials": "{} trials", "seed": "seed {}"},
 }
 PAPERS_EMBEDDER, NO_EMBEDDER = "hidden-mean", "none"
 MOST = 12  # panels, or series in one, that a reader can tell apart
@@ -54,8 +54,9 @@ class Chosen:
     def about(self) -> Row:
         """Its value of each of `FIELDS`."""
         sizes = {"n": int(self.outcomes.n.max()), "problems": len(self.outcomes.n)}
-        dim = (self.cell["inputs"].get("embedding") or {}).get("dim")
-        return {name: ({**self.cell["labels"], **sizes, "dim": dim})[name] for name in FIELDS}
+        dim, m = (self.cell["inputs"].get("embedding") or {}).get("dim"), self.outcomes.correct
+        more = {"dim": dim, "correct": ordinal(m) if m > 1 else None}
+        return {name: ({**self.cell["labels"], **sizes, **more})[name] for name in FIELDS}
 
     @cached_property
     def columns(self) -> Row:
@@ -72,12 +73,13 @@ class Chosen:
     def pool(self) -> tuple[Any, ...]:
         """What cells must share to be compared: the pool, its verdicts, the number of responses and the problems."""
         inputs = self.cell["inputs"]
-        return (inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"]["n"], self.problems)
+        counted = inputs["ranking"]["n"], self.outcomes.correct
+        return (inputs["pool"]["key"], inputs["verdict"]["key"], *counted, self.problems)
 
     @cached_property
     def random_calls(self) -> Floats:
         """Random selection's samples-to-correct of each problem, exact: how hard the problem is."""
-        return random_samples_to_correct(self.outcomes.n, self.outcomes.c)
+        return random_samples_to_correct(self.outcomes.n, self.outcomes.c, self.outcomes.correct)
 
     @cached_property
     def calls(self) -> Floats:

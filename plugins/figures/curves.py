@@ -76,8 +76,9 @@ def _draw_curves(axes: Any, rows: Sequence[Row], looks: Mapping[Any, Appearance]
             low, high = ([100 * row[end] for row in part] for end in ("low", "high"))
             Frame.band(axes, ks, low, high, look, 0.3 / max(bands, 3))
     Frame.log_axis(axes.xaxis, 1.0, last or max(row["k"] for row in rows), base=2)
-    sizes = {(row["n"], row["problems"]) for row in rows}
-    Frame.name(axes, rows[0]["panel"], *(f"n = {n}, {problems} problems" for n, problems in sizes if len(sizes) == 1))
+    sizes, least = {(row["n"], row["problems"]) for row in rows}, max(row["k"] for row in rows)  # of the smallest pool
+    spans = [(f"{n}" if least == n else f"{least} to {n}", problems) for n, problems in sizes if len(sizes) == 1]
+    Frame.name(axes, rows[0]["panel"], *(f"n = {n}, {problems} problems" for n, problems in spans))
     axes.set(xlabel="k, verifier calls a problem", ylabel="problems solved (pass@k, %)")
     highest = max(row["high"] if "high" in row else row["passed"] for row in rows)
     axes.set_ylim(top=max(100 * highest + 3, 5))

@@ -151,12 +151,13 @@ _CHECKS = {"responses": _responses, "vectors": _vectors, "verdicts": _verdicts}
 
 
 def _table(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """The rows of a parquet file with these columns and scores, unless they would fill the memory."""
+    """The rows of a parquet file with these columns, scores and names, unless they would fill the memory."""
     content = pa.BufferReader(read_bytes(path))
     file = pq.ParquetFile(content)
     there = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-    scores = {name: pa.float64() for name in there if name.startswith(SCORE) and types is RESPONSES}
-    if len(there) != len(file.schema_arrow) or there != {**types, **scores}:
+    more = {name: pa.float64() for name in there if name.startswith(SCORE)} | {"name": TEXT}
+    more = {name: kind for name, kind in more.items() if name in there and types is RESPONSES}
+    if len(there) != len(file.schema_arrow) or there != {**types, **more}:
         raise HarnessError(f"other columns than {', '.join(types)}")
     texts = [name for name, kind in there.items() if kind in (WORDS, TEXT)]
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]

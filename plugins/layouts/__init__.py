@@ -10,11 +10,12 @@ r"""The layouts of pool files that other tools write. They are asked in this ord
 | lighteval | parquet of details, see `evaluations` | 0.4 to 0.13 |
 | inspect_ai | logs (.eval, .json), see `inspect_ai` | what its own reader takes |
 | sequences | FASTA; CSV and TSV with a column `sequence`, see `sequences` | protein design tools, by hand |
+| molecules | SMILES; CSV and TSV with a column of SMILES; SDF, see `molecules` | screens, chemists' tools |
 
-Of these only sequences carry verdicts. The scores of the others are no verdicts, and a line says so: a metric is of a
-filtered answer or of all responses together (lm-eval, lighteval), a reward (verl), or another grader's than the task's.
-verl's rewards and the numbers of inspect_ai's scorers are taken as scores. That the token limit ended a response is
-known from inspect_ai's logs and our own lines only: the files of the others do not say it (lighteval's
+Of these only sequences and molecules carry verdicts. The scores of the others are no verdicts, and a line says so: a
+metric is of a filtered answer or of all responses together (lm-eval, lighteval), a reward (verl), or another grader's
+than the task's. verl's rewards and the numbers of inspect_ai's scorers are taken as scores. That the token limit ended
+a response is known from inspect_ai's logs and our own lines only: the files of the others do not say it (lighteval's
 `truncated_tokens_count` is of the prompt).
 
 CodeT's lines are read one at a time; the responses to one problem may be spread over files of the others, whose texts
@@ -37,4 +38,5 @@ def register_layouts(register: Register) -> None:
     register("lighteval", "harness_plugins.layouts.evaluations:Lighteval")
     register("inspect_ai", "harness_plugins.layouts.inspect_ai:InspectLog")
     register("sequences", "harness_plugins.layouts.sequences:Sequences")
+    register("molecules", "harness_plugins.layouts.molecules:Molecules")
     register("evalplus-folders", "harness_plugins.layouts.evaluations:EvalplusFolders")

@@ -15,7 +15,7 @@ from harness.plugin_system.command_options import Json, Plugin, StoreDir, Stored
 PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
 Listed = Annotated[int, typer.Option(min=0, help="How many responses are printed.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write.")]
-JOINED = ("task", "data", "split", "ids", "store", "plugin_files")
+JOINED = ("task", "data", "split", "ids", "outcomes", "threshold", "skip_unreadable", "store", "plugin_files")
 
 pool_app = typer.Typer(
     help="Pools of responses: bring in, look at, take out.", no_args_is_help=True, rich_markup_mode=None

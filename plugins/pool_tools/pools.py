@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.columns.column import Column, Question
-from harness.columns.responses import responses_of
+from harness.columns.responses import names_of, responses_of
 from harness.columns.store import about
 from harness.columns.stored import StoredPool, StoredResponses, stored_pool
 from harness.columns.verdicts import GivenVerdicts, Verdicts, disputes
@@ -47,6 +47,11 @@ def import_file(config: RunConfig) -> dict[str, Any]:
         keep_problems(plan)
         plan.maker.make([plan.responses, *given], plan.questions)
     return inspect(plan.responses.key, config.store)
+
+
+def _names(pool: StoredPool, problem: Problem) -> list[str]:
+    """What the file that brought the pool in calls each response; empty if it names none."""
+    return names_of(pool.rows("responses", pool.questions[problem.id], {}))
 
 
 def _graded_rows(pool: StoredPool) -> Iterator[tuple[Problem, Responses, list[dict[str, Any]]]]:
@@ -102,8 +107,9 @@ def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[st
 def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collection[str] = ()) -> dict[str, Any]:
     """Return the responses of a pool of the store, by its key or the key's beginning.
 
-    Each has `index`, `verdict` ("correct", "wrong", "error"), `reason`, `route`, `answer` (all None without a verdict;
-    the newest grading counts) and `text`. HarnessError for a file, and for a problem or verdicts that the pool lacks.
+    Each has `index`, `name` where the pool names it, `verdict` ("correct", "wrong", "error"), `reason`, `route`,
+    `answer` (all None without a verdict; the newest grading counts) and `text`. HarnessError for a file, and for a
+    problem or verdicts that the pool lacks.
 
     statuses    only responses with these verdicts; none: all. Problems without a response to show are left out
     """
@@ -120,8 +126,15 @@ def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collect
         raise HarnessError(f"pool show: pool {stored.key} has no problem {problem_id!r} {guess}")
     problems = []
     for problem, responses, rows in _graded_rows(stored):
+        names = _names(stored, problem)
         listed = [
-            {"index": index, "verdict": row.pop("status"), **row, "text": text}
+            {
+                "index": index,
+                **({"name": names[index]} if names else {}),
+                "verdict": row.pop("status"),
+                **row,
+                "text": text,
+            }
             for index, (text, row) in enumerate(zip(responses.texts, rows, strict=True))
             if problem_id in (None, problem.id) and (not statuses or row["status"] in statuses)
         ]
@@ -138,6 +151,8 @@ def export(key: str, out: Path, root: Path) -> str:
         line: dict[str, Any] = {"problem_id": problem.id, "prompt": problem.prompt, "responses": list(responses.texts)}
         if not np.isnan(responses.logprobs).any():
             line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": kind}
+        if names := _names(pool, problem):
+            line["names"] = names
         if "length" in responses.finish:  # without it every response counts as complete, and is graded so
             line["finish"] = list(responses.finish)
         if responses.scores:
@@ -316,7 +331,8 @@ def put_responses(value: Mapping[str, Any], listed: int, full: bool) -> None:
         for each in shown:
             why = ", ".join(filter(None, (each["route"], each["reason"])))
             answer = "" if each["answer"] is None else f", answer: {short(each['answer'])}"
-            put(f"  {each['index']} {each['verdict'] or 'not graded'}{f' ({why})' if why else ''}{answer}")
+            name = f"{each['name']} " if each.get("name") else ""
+            put(f"  {each['index']} {name}{each['verdict'] or 'not graded'}{f' ({why})' if why else ''}{answer}")
             lines = each["text"].strip().splitlines() or ["(empty)"]
             if not full:
                 lines = [line if len(line) <= EXCERPT else f"{line[:EXCERPT]}..." for line in lines]

@@ -223,7 +223,7 @@ async function askForPool(problem) {
 function ranksText(problem) {
   const of = (ranker) => [data.index.ranks[ranker.at][problem.at]].flat().join(", ");
   const told = rankers.map((ranker) => `${ranker.name} ${of(ranker)}`).join("; ");
-  return `${count(problem.c)} of ${count(problem.n)} are correct.${told ? ` Rank of the first correct one, in each trial: ${told}.` : ""}`;
+  return `${count(problem.c)} of ${count(problem.n)} are correct.${told ? ` Rank of the ${data.about.nth} correct one, in each trial: ${told}.` : ""}`;
 }
 
 // Scrolls the list, and never the page.
@@ -263,7 +263,7 @@ function note() {
   if (data.files) {
     parts.push(`The page itself holds the responses to ${count(visible)} of ${count(total)} problems, a seeded sample even over ` +
       `hardness. Those to ${count(data.files.count)} others are in the folder ${data.files.folder} beside it and are loaded when ` +
-      "you choose them; there picks end at the first correct one.");
+      `you choose them; there picks end at the ${data.about.nth} correct one.`);
   }
   if (cutAt) parts.push(`Texts are cut after ${count(cutAt)} characters.`);
   return [...(browsable ? parts : []), remark].filter(Boolean).join(" ");

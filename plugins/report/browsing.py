@@ -1,6 +1,6 @@
 """A problem's responses for the pool browser: a map, answer clusters, verdicts, texts, and each selector's picks.
 
-Rankings in the store end at the first correct response. So the same selector ranks again, with the first trial's random
+Rankings in the store end at a correct response. So the same selector ranks again, with the first trial's random
 stream. The new order is shown only if it starts with the stored one.
 """
 
@@ -30,7 +30,7 @@ CLUSTERS = 7  # each of the largest clusters has its own colour and shape
 OTHER, NONE = CLUSTERS, CLUSTERS + 1
 GRID = 1000
 PICKS = 512  # at most so many picks are shown, unless the stored ranking is longer
-STORED = "the stored picks, up to the first correct one"
+STORED = "the stored picks, up to the last that was needed"
 
 Columns: TypeAlias = tuple[str | None, str | None]
 
@@ -100,14 +100,14 @@ class Browser:
         return centred(rows)["embeddings"], "tfidf"
 
     def _picks(self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats, again: bool) -> dict[str, Any]:
-        """The selector's picks in the first trial, and the rank of the first correct response in each trial.
+        """The selector's picks in the first trial, and the rank that counts in each trial.
 
         `values` says how novel each pick was when it was picked, `figure` what that is: the bonus of a selector that
         has one, else the distance to the nearest earlier pick, in the vectors that it reads or the map's.
         """
         if cell.kind == "subset":
             sets = (stored.ranking(cell.content)["trials"] or [{}])[0]
-            return {"sets": sets, "note": "" if sets else "no response is correct, so none was chosen"}
+            return {"sets": sets, "note": "" if sets else "too few are correct, so none was chosen"}
         entry, selector = cell.by_id[stored.problem.id], self.built[cell.key]
         first = (entry["orders"] or [[]])[0]
         order, note = self.order(cell, pool, stored.problem, first) if again else (first, STORED)

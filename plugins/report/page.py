@@ -37,11 +37,11 @@ _ACCENT = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
 _STACKED = re.compile(f"({_ACCENT}{{4}}){_ACCENT}+")
 
 
-def page(data: Mapping[str, Any]) -> bytes:
-    """Return the report's HTML page as UTF-8, with `data` as JSON in it; the same data gives the same bytes."""
+def page(data: Mapping[str, Any], frame: str = "page.html", scripts: Sequence[str] = SCRIPTS) -> bytes:
+    """Return an HTML page as UTF-8, with `data` as JSON in it; the same data gives the same bytes."""
     light, dark = (" ".join(f"--c{i}: {colour};" for i, colour in enumerate(each)) for each in (COLOURS, DARK))
     style = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
-    style, script, content = style + _part("page.css"), joined_script(), encoded(data)
+    style, script, content = style + _part("page.css"), joined_script(scripts), encoded(data)
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     nonce = hashlib.sha256(content).hexdigest()[:32] if data.get("files") else ""
     allowed = f"'sha256-{hashes[0]}'" + (f" 'nonce-{nonce}'" if nonce else "")
@@ -49,7 +49,7 @@ def page(data: Mapping[str, Any]) -> bytes:
     policy += "base-uri 'none'; form-action 'none'"
     parts = {"policy": policy, "style": style, "script": script, "data": content.decode()}
     parts["nonce"] = f' nonce="{nonce}"' if nonce else ""
-    return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part("page.html")).encode()
+    return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part(frame)).encode()
 
 
 def side_file(report: str, view: Mapping[str, Any]) -> bytes:
@@ -61,9 +61,9 @@ def side_file(report: str, view: Mapping[str, Any]) -> bytes:
     return f"document.currentScript.dataset.pool = {literal};\n".encode()
 
 
-def joined_script() -> str:
+def joined_script(scripts: Sequence[str] = SCRIPTS) -> str:
     """Return the page's script, in one strict block: no name is global, and a name declared twice is an error."""
-    parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+    parts = "\n".join(_part(f"{name}.js") for name in scripts)
     return f'"use strict";\n{{\n{parts}}}\n'
 
 

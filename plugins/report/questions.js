@@ -5,10 +5,10 @@ const problems = data.index.id.map((id, at) => (
 const browsable = problems.some((problem) => problem.where !== "-");
 problems.filter((problem) => problem.where === "p").forEach((problem, place) => { problem.view = data.problems[place]; });
 
-const expected = (problem) => (problem.n + 1) / (problem.c + 1);  // of random selection, exactly
+const expected = (problem) => Math.min(data.about.correct, problem.c + 1) * (problem.n + 1) / (problem.c + 1);  // of random selection, exactly
 const rankers = data.selectors.map((selector, at) => ({ ...selector, at })).filter((selector) => selector.kind === "order");
 const RANDOM = { name: "random (exact)", at: null, look: null };
-// The mean rank of a problem's first correct response: of a selector, or of random selection.
+// The mean rank of a problem's correct response that is counted to: of a selector, or of random selection.
 const calls = (ranker, problem) => (ranker.at === null ? expected(problem) : mean([data.index.ranks[ranker.at][problem.at]].flat()));
 
 const BINS = 10;
@@ -112,8 +112,8 @@ function gatherMarks() {
   const marks = new Map();
   for (const problem of problems) {
     const [x, y] = [calls(view.against, problem), calls(view.selector, problem)];
-    const key = `${x} ${y} ${problem.c > 0}`;
-    if (!marks.has(key)) marks.set(key, { x, y, solvable: problem.c > 0, problems: [] });
+    const solvable = problem.c >= data.about.correct, key = `${x} ${y} ${solvable}`;
+    if (!marks.has(key)) marks.set(key, { x, y, solvable, problems: [] });
     marks.get(key).problems.push(problem);
   }
   return [...marks.values()].sort((a, b) => a.x - b.x || a.y - b.y);

@@ -6,8 +6,8 @@ function showHead() {
   document.title = `${about.title.join(" · ")} · diversity-harness`;
   const errors = about.errors ? ` Verifier errors, counted as not correct: ${count(about.errors)}` +
     (about.flagged ? ", over 1 %: the verifier needs a look." : ".") : "";
-  byId("about").textContent = `${count(about.problems)} problems, ${count(about.solvable)} of them with a correct response ` +
-    `among ${count(about.n)}; ${about.trials} ${about.trials === 1 ? "ranking" : "rankings"} a problem and selector.${errors}` +
+  byId("about").textContent = `${count(about.problems)} problems, ${count(about.solvable)} of them with ${about.correct === 1 ? "a correct response" : `${about.correct} correct responses`} ` +
+    `among ${about.least < about.n ? `${count(about.least)} to ` : ""}${count(about.n)}; ${about.trials} ${about.trials === 1 ? "ranking" : "rankings"} a problem and selector.${errors}` +
     about.remarks.map((remark) => ` ${remark[0].toUpperCase()}${remark.slice(1)}.`).join("");
   const versions = Object.entries(about.versions).map(([name, version]) => `${name} ${version}`).join(", ");
   byId("made").textContent = `Pool ${about.pool}, seed ${about.seed}. Made with ${versions}.`;
@@ -38,7 +38,8 @@ function showTable() {
   byId("table").append(el("tbody", {}, ...references.map((row) => tableRow(row, scale))), body);
   sortable(byId("table"), columns, rows, body);
   byId("table-note").textContent =
-    "samples-to-correct: mean rank of the first correct response (n + 1 where there is none). improvement: random's mean / " +
+    `samples-to-correct: mean rank of the ${data.about.nth} correct response (n + 1 where there ` +
+    `${data.about.correct === 1 ? "is none" : `are fewer; pass@k: at least ${data.about.correct} of the first k are correct`}). improvement: random's mean / ` +
     "the selector's, with 95 % interval over problems; above 1 = fewer verifier calls. win/tie/loss: chance of a lower, " +
     "equal, higher rank than a random order has. oracle, anti-oracle: who knows the verdicts and takes a correct response " +
     `first, or last.${WORTH[data.about.trust] || ""}${absent()}` +

@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import cells
 from harness.results.inert_text import without_folders
-from harness.results.rows import Row, one_answer_of, references, row, with_q
+from harness.results.rows import Row, one_answer_of, ordinal, references, row, with_q
 from harness.scoring.curves import band, budgets, oracle_shares, random_shares, selected_shares
 from harness.system.json_text import canonical_json, digest
 from harness.system.progress import Progress
@@ -72,13 +72,14 @@ class Cell:
             "problems": f"{self.row.problems} problems",
             "seed": f"seed {labels['seed']}",
         }
-        return told | {"trials": f"{labels['trials']} trials"}
+        to = f"to the {ordinal(self.row.correct)} correct response"
+        return told | {"trials": f"{labels['trials']} trials", "correct": to}
 
     @cached_property
     def compared(self) -> str:
         """A hash of what cells in one table must share: pool, verdicts, n, trials, seed and problems."""
         labels, inputs = self.content["labels"], self.content["inputs"]
-        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
+        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n"), self.row.correct]
         return digest([*shared, labels["trials"], labels["seed"], list(self.by_id)])
 
 
@@ -121,8 +122,8 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str 
     if keys and len(alike) < len(candidates):
         other = next(cell for cell in candidates if cell not in alike)
         raise HarnessError(
-            f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
-            "one report shows one pool"
+            f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials, seed or "
+            "--correct: one report shows one pool"
         )
     first: dict[tuple[str, str], Cell] = {}
     for cell in alike:

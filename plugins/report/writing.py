@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from harness.results.inert_text import without_folders
-from harness.results.rows import answer_remarks, beside_controls, not_told, verdict_remarks
+from harness.results.rows import answer_remarks, beside_controls, not_told, ordinal, verdict_remarks
+from harness.scoring.metrics import random_samples_to_correct
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest
 from harness.system.progress import Progress
@@ -95,7 +96,8 @@ def _about(shown: Sequence[Cell]) -> dict[str, Any]:
     besides = [f"the same store has also {'; '.join(cell.besides)}"] if cell.besides else []
     return {
         "title": list(dict.fromkeys(str(labels[name]) for name in ("task", "split", "model", "sampler"))),
-        **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust")},
+        **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust", "correct")},
+        **{"least": int([*row.pass_at_k_random][-1]), "nth": "first" if row.correct == 1 else ordinal(row.correct)},
         **{name: labels[name] for name in ("trials", "seed")},
         "remarks": [*verdict_remarks(row), *no_use, *alike, *besides],
         "pool": cell.pool,
@@ -114,8 +116,8 @@ def hardest_first(entries: Iterable[Entry]) -> list[Entry]:
 def index(cells: Sequence[Cell], order: Sequence[str]) -> dict[str, Any]:
     """Return columns of equal length, in the order of these ids: `id`, `n`, `c`, and `ranks`, a column for each cell.
 
-    A rank is that of the first correct response: a number if it is the same in all trials, else a list with the rank of
-    each trial. A subset method has None in place of its column.
+    A rank is that of the correct response counted to: a number if it is the same in all trials, else a list with the
+    rank of each trial. A subset method has None in place of its column.
     """
     ranks = [[cell.by_id[name]["ranks"] for name in order] if cell.kind == "order" else None for cell in cells]
     listed = {
@@ -143,7 +145,8 @@ def telling(cells: Sequence[Cell], order: Sequence[str]) -> str:
 
     def gap(name: str) -> float:
         entry, other = rankers[0][name], rankers[-1][name]
-        calls = fmean(other["ranks"]) if len(rankers) > 1 else (entry["n"] + 1) / (entry["c"] + 1)
+        random = float(random_samples_to_correct(entry["n"], entry["c"], cells[0].row.correct))
+        calls = fmean(other["ranks"]) if len(rankers) > 1 else random
         return abs(math.log(fmean(entry["ranks"]) / calls))
 
     return max(order, key=gap) if rankers else order[0]

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from .columns import TIE, Copies, Float64s, Floats, Ints, largest, squared_norms
-from .similarity import Gaussian
+from .similarity import Gaussian, Tanimoto
 
 ACTIVE = 256  # rows in an active set
 FEW = 64  # ... or fewer at first: this many, plus one for each pick so far, so that a short ranking is cheap
@@ -81,11 +81,11 @@ class Linear:
 
 
 class Explained:
-    """What the picks leave of a Gaussian kernel, by the entries of each row, (rows, picks) in parts; as `Linear`."""
+    """What the picks leave of another kernel, by the entries of each row, (rows, picks) in parts; as `Linear`."""
 
     slack, fall = 1e-14, 0.0
 
-    def __init__(self, kernel: Gaussian, ridge: float) -> None:
+    def __init__(self, kernel: Gaussian | Tanimoto, ridge: float) -> None:
         self.kernel, self.ridge = kernel, ridge
         self.parts: list[Float64s] = []
 

@@ -58,9 +58,14 @@ def test_every_sampler_conforms():
     assert {spec: failures("sampler", spec) for spec in specs} == {spec: [] for spec in specs}
 
 
-# esmc and esm3 take proteins alone, of which the kit's texts and prompts are none: their own tests have what they take.
+# esmc and esm3 take proteins alone, morgan and rdkit-descriptors molecules, of which the kit's texts and prompts are
+# none: their own tests have what they take.
 @pytest.mark.parametrize(
-    "spec", [*sorted(set(names("embedder")) - {"esmc", "sentence", "tfidf"}), "random-features:dim=7"]
+    "spec",
+    [
+        *sorted(set(names("embedder")) - {"esmc", "morgan", "rdkit-descriptors", "sentence", "tfidf"}),
+        "random-features:dim=7",
+    ],
 )
 def test_every_embedder_conforms(spec):
     assert failures("embedder", spec) == []

@@ -37,6 +37,8 @@ OPTIONS = [
 # Options beside a file of vectors alone, which has 5 rows for problem test/0.
 VECTORS_ALONE = [
     ({"task": "colours"}, "--task goes with --pool"),
+    ({"outcomes": ("active",)}, "--outcome goes with --pool"),
+    ({"threshold": 7.0}, "--threshold goes with --outcome NAME"),
     ({"selector": "ngram-coverage"}, "reads texts: give --pool beside"),
     ({"selector": "outcome-ucb"}, "(and give --pool)"),
     ({"selector": "mmr"}, "needs log-probabilities"),

@@ -56,5 +56,7 @@ FILES = {
     "log.json": b'{\n  "version": 2,\n  "status": "success"}',
     "pool.fasta": b">a\nMK\n",
     "pool.csv": b"name,sequence\na,MK\n",
+    "screen.csv": b"smiles,active\nCCO,1\n",
+    "pool.smi": b"CCO a\n",
     "folder/HumanEval_0/0.py": b"# 0",
 }

@@ -126,20 +126,34 @@ def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(harness, on_path, t
 
 
 def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    pytest.importorskip("rdkit")
+    guide = "docs/guides/wet-lab.md"
     monkeypatch.chdir(tmp_path)
-    subprocess.run([sys.executable, "-c", code_blocks("docs/guides/wet-lab.md", "python")[0]], check=True)
-    monday, friday = commands_in("docs/guides/wet-lab.md")
+    (tmp_path / "molecules.csv").write_text(code_blocks(guide, "csv")[0])
+    monday, friday, plate, report = commands_in(guide)
     outcome = harness(*monday)
     assert outcome.code == 0, outcome.err
     header, *rows = (tmp_path / "week-1.csv").read_text().splitlines()
-    assert [header, *rows[:2]] == code_blocks("docs/guides/wet-lab.md", "text")[0].splitlines()
-    filled = [row + value for row, value in zip(rows, ["4.1", "y", "5.5", "n", "skip", "", "", ""], strict=True)]
+    assert [header, *rows[:2]] == code_blocks(guide, "text")[0].splitlines()
+    filled = [row + value for row, value in zip(rows, ["4.1", "y", "6.5", "n", "skip", "", "", ""], strict=True)]
     (tmp_path / "week-1.csv").write_text("\n".join([header, *filled]))
     outcome = harness(*friday, "--json")
     assert (outcome.code, outcome.rows["calls"], len(outcome.rows["found"])) == (0, 4, 2), outcome.err
     rows, next_rows = rows[5:], (tmp_path / "week-2.csv").read_text().splitlines()[1:]
     assert next_rows[:3] == rows
     assert len(next_rows) == 8
+    robot, vectors = code_blocks(guide, "python")
+    out, found = printed_by(robot, cwd=tmp_path).splitlines()
+    assert out == str([row.split(",")[2] for row in next_rows])
+    assert found == "6 ['CHEMBL8', 'CHEMBL71']"
+    names = printed_by(vectors, cwd=tmp_path)
+    outcome = harness(*plate)
+    assert outcome.code == 0, outcome.err
+    sheet = (tmp_path / "plate.csv").read_text().splitlines()[1:]
+    assert names == str([row.split(",")[2] for row in sheet])
+    outcome = harness(*report)
+    assert outcome.code == 0, outcome.err
+    assert (tmp_path / "verify-report.html").exists()
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def test_the_page_draws_all_its_parts_without_an_error(page, data):
     assert page.title().startswith("colours")
     assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
     counts = {
-        "tbody tr": 3 + 4,
+        "tbody tr": 3 + 3 + 4,  # references, controls, selectors
         "#curves .curve": 2 + 3 + 4,
         "#curves .band": 1 + 4,
         "#problems li": 6,
@@ -60,7 +60,7 @@ def test_more_columns_are_shown_and_hidden_by_keyboard(page, data):
     assert page.locator("thead .extra:visible").all_inner_texts() == ["p", "q", "k95", "calls saved", "interval"]
     assert extra(page).count() == 5 * (1 + len(data["rows"]))
     assert page.locator("#more-note").is_visible()
-    for row in data["rows"][3:]:
+    for row in data["rows"][6:]:
         shown = page.locator("tbody tr", has=page.get_by_role("rowheader", name=row["name"], exact=True))
         p, q, k95, _, interval = shown.locator(".extra").all_inner_texts()
         assert (float(p), float(q)) == (pytest.approx(row["p"], rel=0.05), pytest.approx(row["q"], rel=0.05))
@@ -260,3 +260,43 @@ def test_a_phone_shows_it_without_sideways_scrolling(chromium, hostile_report):
         first = extra(page).first.bounding_box()
         assert first["x"] + first["width"] <= 360
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.fixture(scope="module")
+def search_page(tmp_path_factory):
+    """The page of a search with hostile names: 9 outcomes, one of them a hit, and two that are out."""
+    import numpy as np
+
+    import harness
+    from harness.system.progress import Progress
+    from harness_plugins.report.searching import write_search
+
+    folder = tmp_path_factory.mktemp("search")
+    h = np.random.default_rng(0).normal(size=(60, 5))
+    names = [f"{row} {HOSTILE[row % len(HOSTILE)]}"[:200] for row in range(60)]
+    np.savez(folder / "plate.npz", plate=h, names=[storable(name).replace("\0", "") for name in names])
+    search = harness.search(folder / "plate.npz", journal=folder / "plate.jsonl", quiet=True)
+    for place, name in enumerate(search.ask(11)[:9]):
+        search.tell(name, place == 4)
+    return write_search(folder / "plate.jsonl", None, Progress(quiet=True), 0.1, embeddings=folder / "plate.npz")
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": PHONE}, {"color_scheme": "dark"}])
+def test_the_page_of_a_search_draws_all_its_parts(chromium, search_page, options):
+    with opened(chromium, search_page, **options) as page:
+        counts = {
+            "#map .pt": 60,
+            "#map .picked": 11,
+            "#curve .curve": 2,
+            "#curve .band": 1,
+            "tbody tr": 11,
+            "select": 0,
+        }
+        assert {what: page.locator(what).count() for what in counts} == counts
+        assert page.locator("#said").inner_text().startswith("If 10 % of the candidates are hits, as --rate says, ")
+        assert page.locator("#out").inner_text().startswith("2 without an outcome: ")
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        page.locator("th button", has_text="outcome").click()
+        assert page.locator("tbody tr").first.locator("td").nth(3).inner_text() == "hit"
+        page.locator("tbody tr").first.hover()
+        assert " · hit" in page.locator("#readout").inner_text()

@@ -1,6 +1,10 @@
 """`harness verify` as a user runs it: a real verifier, killed again and again."""
 
+import json
+import random
 import subprocess
+import sys
+import time
 from collections import Counter
 
 import numpy as np
@@ -83,10 +87,58 @@ def assert_the_calls_are_the_offline_order(folder, recorded, selector):
     """Each problem's calls begin its order of `harness run`, trial 0, and end at its first correct response."""
     files = {"pool": folder / "pool.jsonl", "embeddings": folder / "vectors.npz", "store": folder / "runs"}
     package.run(**files, selectors=[selector], trials=1, quiet=True)
-    (cell,) = (folder / "runs" / "cells").glob("*.json")
-    for entry in cells.read(cell)["problems"]:
+    made = [cells.read(path) for path in (folder / "runs" / "cells").glob("*.json")]  # the controls' too
+    (cell,) = (each for each in made if each["labels"]["selector"] == selector)
+    for entry in cell["problems"]:
         calls = [index for name, index, _ in recorded if name == entry["id"]]
         if entry["c"]:
             (order,) = entry["orders"]
             assert calls == order[: len(calls)], entry["id"]
             assert len(calls) == len(order) or len(calls) >= BUDGET // PROBLEMS
+
+
+# A robot that asks and tells from Python: it writes each start into a log, and tells outcomes one by one.
+ROBOT = """
+import sys, harness, numpy
+h = numpy.random.default_rng(0).normal(size=(400, 32))
+names = [f"CHEMBL{row}" for row in range(400)]
+search = harness.search(h, names=names, selector=sys.argv[1], journal="plate.jsonl", quiet=True)
+batch = search.open
+while search.calls < 240:
+    for name in batch or search.ask(8):
+        with open("started", "a") as log:
+            log.write(name + "\\n")
+        search.tell(name, int(name[6:]) % 7 == 0)
+    batch = []
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("selector", ["repexp", "gp-ucb"])
+def test_a_robot_killed_at_ten_random_moments_loses_no_outcome_and_asks_for_none_twice(tmp_path, selector):
+    (tmp_path / "robot.py").write_text(ROBOT)
+    journal, moments = tmp_path / "plate.jsonl", random.Random(0)
+    size = lambda: journal.stat().st_size if journal.exists() else 0  # noqa: E731
+    robot, kept = [sys.executable, tmp_path / "robot.py", selector], []
+    for _ in range(10):
+        goal = size() + moments.randrange(1, 1200)
+
+        def is_time(goal=goal):
+            if size() >= goal:
+                time.sleep(moments.random() / 20)
+            return size() >= goal
+
+        kill_when(is_time, robot, cwd=tmp_path)
+        kept.append([line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")])
+    subprocess.run(robot, cwd=tmp_path, check=True, capture_output=True)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for whole in kept:
+        assert lines[: len(whole)] == whole  # nothing that was on the disk is lost
+    entries = list(map(json.loads, lines[1:]))
+    asked = [name for entry in entries for name in entry.get("names", ())]
+    told = [entry["name"] for entry in entries if "outcome" in entry]
+    assert len(asked) == len({*asked}) == len(told) == len({*told}) == 240
+    assert all((entry["outcome"] == "correct") == (entry["index"] % 7 == 0) for entry in entries if "outcome" in entry)
+    started = Counter((tmp_path / "started").read_text().split())
+    assert {*started} == {*told}
+    assert sum(started.values()) - 240 <= 10  # at most what was in flight at a kill was done again

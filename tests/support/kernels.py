@@ -19,8 +19,21 @@ def reference_gaussian(h):
     return np.exp(-cdist(rows, rows, "sqeuclidean") / (2 * width**2))
 
 
+def reference_tanimoto(h):
+    """Σ x y / (Σ x² + Σ y² - Σ x y) of all pairs of rows, (n, n), one by one; 1 between zero rows."""
+
+    def similarity(x, y):
+        both = sum(x * y)
+        either = sum(x * x) + sum(y * y) - both
+        return both / either if either else 1.0
+
+    return np.array([[similarity(x, y) for y in h.astype(np.float64)] for x in h.astype(np.float64)])
+
+
 def reference_similarities(h, similarity):
-    """s(x, p) of facility location for all pairs of rows of h, (n, n); `similarity`: cosine, rbf or euclidean."""
+    """s(x, p) of facility location for all pairs of rows of h, (n, n)."""
+    if similarity == "tanimoto":
+        return reference_tanimoto(h)
     if similarity == "cosine":
         return (1 + reference_cosines(h)) / 2
     if similarity == "rbf":

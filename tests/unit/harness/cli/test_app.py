@@ -70,6 +70,8 @@ def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, harness):
         ("--selector uniform --seed -1", "--seed must not be negative"),
         ("--selector uniform --executor local:workers=-1", "workers must be at least 0"),
         ("--selector uniform --embeddings x.npz", "--embeddings goes with --pool"),
+        ("--selector uniform --outcome active", "--outcome goes with --pool"),
+        ("--selector uniform --pool x.csv --threshold 7", "--threshold goes with --outcome NAME"),
     ]
     lines = {args: error_line(toy(*args.split())) for args, _ in table}
     assert not [(args, lines[args]) for args, reason in table if reason not in lines[args]]

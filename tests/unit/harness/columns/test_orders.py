@@ -126,7 +126,7 @@ def ranked(harness, tmp_path, plugin):
             for name, texts in pool.items()
         ]
         path = write_json_lines(tmp_path / "pool.jsonl", lines)
-        sizes = ("--n", 3) if len(set(map(len, pool.values()))) > 1 else ()
+        sizes = ("--n", 3) if pool is POOL else ()
         fixed = ("--pool", path, "--plugin", TOY, "--plugin", own, "--trials", 3, "--seed", 5, "--store", store)
         before = set(files_of(store, "orders"))
         outcome = harness("run", *fixed, *sizes, "--selector", selector, "--json", *options)
@@ -143,6 +143,32 @@ def test_an_order_ends_at_the_first_correct_response_and_an_unsolvable_pool_is_n
     assert noted() == ["ranked"]  # it took no random number: one ranking serves all trials
     assert outcome.rows[0]["samples_to_correct"] == (3 + 4) / 2
     assert ranked("loose")[1][0] == [(trial, 0, [2]) for trial in range(3)]  # nothing after it is looked at
+
+
+def test_orders_go_on_to_the_m_th_correct_response_and_with_enrichment_at_least_to_five_per_cent(ranked, tmp_path):
+    pool = {"many": [f"r{i}" for i in range(60)], "few": ["s0", "s1", "s2"], "none": ["t0", "t1"]}
+    correct = {"many": [i in (0, 1, 50) for i in range(60)], "few": [True, False, True], "none": [False] * 2}
+
+    def lengths(*options):
+        outcome, picks = ranked("inorder", *options, "--trials", 1, pool=pool, correct=correct)
+        return [len(order[0][2]) if order else 0 for order in picks], outcome.rows[0]
+
+    assert lengths("--correct", 1)[0] == [1, 1, 0]
+    made, row = lengths("--correct", 2)
+    assert (made, row["samples_to_correct"], row["solvable"]) == ([3, 2, 0], (3 + 2 + 3) / 3, 2)
+    made, row = lengths("--correct", 3)
+    assert (made, row["samples_to_correct"], row["samples_to_correct_oracle"]) == (
+        [0, 51, 0],
+        (51 + 4 + 3) / 3,
+        (3 + 4 + 3) / 3,
+    )
+    made, row = lengths("--correct", 3, "--enrichment")
+    assert made == [1, 51, 0]
+    assert row["enrichment_factor"] == pytest.approx({"1": (20 + 1.5) / 2, "5": (2 / 3 * 20 + 1.5) / 2})
+    assert lengths("--enrichment")[0] == [1, 3, 0]
+    subset, _ = ranked("ofeach", "--correct", 2, "--enrichment", pool=pool, correct=correct)
+    assert subset.rows[0]["pass_at_k"]["2"] <= 2 / 3  # two of two: not many of the sets of "few"
+    assert subset.rows[0]["pass_at_k"]["1"] == 0
 
 
 def test_each_trial_has_a_stream_of_its_own_also_where_the_ranker_spawns_one(ranked, noted):
@@ -212,7 +238,8 @@ def test_a_selector_sees_the_first_responses_with_vectors_centred_over_them_and_
 def test_unit_divides_rows_by_their_length_before_they_are_centred():
     rows = np.array([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]], np.float32)
     unit = np.array([[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]])
-    pool = Pool(["x"] * 3, **centred(rows, unit=True), logprobs=[0.0] * 3, lengths=[1] * 3, answers=[None] * 3)
+    zeros = np.zeros(3)
+    pool = Pool(["x"] * 3, **centred(rows, unit=True), logprobs=zeros, lengths=zeros, answers=[None] * 3)
     np.testing.assert_allclose(pool.embeddings, unit - unit.mean(axis=0), atol=1e-7)
     np.testing.assert_allclose(pool.uncentred, unit, atol=1e-7)
     np.testing.assert_allclose(pool.part([2, 0]).uncentred, unit[[2, 0]], atol=1e-7)
@@ -225,9 +252,9 @@ def test_what_no_pool_can_hold_names_its_source():
 
 def test_the_mean_is_taken_in_double_precision():
     vectors = np.full((3, 1), 2**24, np.float32) + np.array([[0], [2], [4]], np.float32)
-    assert centred(vectors).tolist() == [[-2], [0], [2]]
-    assert centred(vectors).dtype == np.float32
-    assert centred(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert centred(vectors)["embeddings"].tolist() == [[-2], [0], [2]]
+    assert centred(vectors)["embeddings"].dtype == np.float32
+    assert centred(np.zeros((0, 3), np.float32))["embeddings"].shape == (0, 3)
 
 
 # Selectors that learn.
@@ -298,6 +325,8 @@ def test_a_run_tells_outcomes_of_own_picks_alone_ends_at_the_first_correct_one_a
     rows = run(99, "--json").rows
     assert (rows[0]["selector"], rows[0]["learns"], rows[0]["samples_to_correct"]) == ("told", True, 3)
     assert "learns" not in rows[1]
+    assert "RuntimeError: [(4, 0.0), (3, 0.0), (2, 1.0)] " in run(3, "--correct", 2).err
+    assert run(99, "--correct", 2, "--json").rows[0]["samples_to_correct"] == 5
 
 
 # `--rank-timeout`.

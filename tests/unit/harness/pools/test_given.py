@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from safetensors.numpy import save_file
 from support.refusals import refusal_of, wrongly_refused
 
@@ -36,6 +37,36 @@ def test_both_kinds_of_files_give_the_same_float32_arrays(tmp_path):
             assert given.get(name, len(array)).dtype == np.float32
             assert (given.get(name) == array).all()
         assert (given.get("problem", 4) == VECTORS["a"]).all()  # by the name of the problem's line
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_a_sparse_matrix_of_scipy_is_that_of_the_only_problem(tmp_path, kind):
+    matrix = scipy.sparse.random(6, 9, 0.3, rng=1, dtype=np.float64)
+    scipy.sparse.save_npz(tmp_path / "bits.npz", matrix.asformat(kind))
+    given = GivenVectors(tmp_path / "bits.npz", {"assay": "assay"})
+    assert list(given.names) == ["bits"]
+    vectors = given.get("assay", 6)
+    assert (scipy.sparse.issparse(vectors), vectors.dtype) == (True, np.float32)
+    assert np.array_equal(vectors.toarray(), matrix.toarray().astype(np.float32))
+
+
+def test_a_sparse_matrix_whose_parts_do_not_fit_together_is_refused(tmp_path):
+    path = tmp_path / "bits.npz"
+    scipy.sparse.save_npz(path, scipy.sparse.csr_matrix(np.eye(4)))
+    with np.load(path) as file:
+        parts = dict(file)
+    faults = [
+        ({"indices": parts["indices"] + 1}, "cannot be read (indices must be < 4"),
+        ({"indices": parts["indices"] - 1}, "cannot be read (indices must be >= 0"),
+        ({"indptr": parts["indptr"][::-1]}, "cannot be read (index pointer should start with 0"),
+        ({"shape": np.array([4, 2**40])}, "would take 4.4e+03 GB of memory"),
+        ({"shape": np.array([4])}, "cannot be read (not enough values"),
+        ({"format": np.array(b"dia")}, "a sparse matrix of the format 'dia'; those known are csr, csc, bsr, coo"),
+        ({"data": parts["data"] * np.nan}, "must hold finite numbers"),
+        ({"data": parts["data"].astype(str)}, "must hold numbers"),
+    ]
+    get = lambda change: GivenVectors(saved(path, **parts | change)).get("bits")  # noqa: E731
+    assert not wrongly_refused([(change, words) for change, words in faults], get)
 
 
 def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
@@ -105,3 +136,27 @@ def test_an_array_takes_no_more_memory_than_is_allowed(tmp_path):
         assert GivenVectors(path, max_gb=0.002).get("a", 1000).shape == (1000, 300)
         line = refusal_of(GivenVectors(path, max_gb=0.001).get, "a", 1000)
         assert "'a' would take 0.0012 GB of memory, more than --max-vectors-gb 0.001 allows" in line
+
+
+def test_an_npz_may_name_its_rows(tmp_path):
+    path, names = tmp_path / "plate.npz", ["CHEMBL25", "CHEMBL3", "", "=x"]
+    given = GivenVectors(saved(path, plate=VECTORS["a"], names=np.array(names)))
+    assert (list(given.names), given.row_names("plate")) == (["plate"], names)
+    given = GivenVectors(saved(path, **VECTORS, **{"a.names": np.array(names), "b.names": np.array(["x", "y"])}))
+    assert (list(given.names), given.row_names("a"), given.row_names("b")) == (["a", "b"], names, ["x", "y"])
+    given = GivenVectors(saved(path, names=VECTORS["a"]))  # of numbers: an array like any other
+    assert (given.get("names") == VECTORS["a"]).all()
+    given = GivenVectors(saved(path, CHEMBL25=np.arange(3), CHEMBL3=np.arange(3.0) * 2))  # a row each
+    assert given.row_names("plate") == ["CHEMBL25", "CHEMBL3"]
+    assert given.get("plate", 2).tolist() == [[0, 1, 2], [0, 2, 4]]
+
+
+def test_names_of_an_npz_that_name_nothing_are_refused(tmp_path):
+    faults = [
+        ({**VECTORS, "names": np.array(["x"])}, "'names' holds names, and the file has 2 arrays: write names for that"),
+        ({**VECTORS, "c.names": np.array(["x"])}, "'c.names' holds names, and the file has 2 arrays"),
+        ({"a": VECTORS["a"], "names": np.array(["x", None])}, "'names' must hold texts: save np.array(names, str)"),
+        ({"a": np.arange(3), "b": np.arange(4)}, "cannot be read (all input arrays must have the same shape)"),
+    ]
+    path = tmp_path / "plate.npz"
+    assert not wrongly_refused(faults, lambda arrays: GivenVectors(saved(path, **arrays)).get("plate"))

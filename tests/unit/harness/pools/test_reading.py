@@ -78,6 +78,7 @@ def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written)
     line = {
         **{"problem_id": "a", "responses": ["x", "y"], "prompt": "?", "reference": {"answer": [1, "2"]}},
         **{"logprobs": [-1, -2.5], "logprob_kind": "mean", "correct": [1, False], "finish": ["stop", "length"]},
+        "names": ["first", ""],
     }
     bare, full = read_pool(written([{"problem_id": "b", "responses": ["", "\ud800", "\0"]}, line]))
     assert bare == PoolRecord("b", ["", "\ud800", "\0"])

@@ -64,11 +64,11 @@ def test_a_broken_or_wrong_table_is_refused_in_one_line(tmp_path):
     faults = [
         (
             "m1,1,2\nm2,3,4\n",
-            "Row #2: CSV conversion error to double: invalid value 'm2'; only problem_id and id may be",
+            "Row #2: CSV conversion error to double: invalid value 'm2'; only problem_id, name and id may be",
         ),
         ("a,b\n1,2\n3\n", "cannot be read (CSV parse error: Row #3: Expected 2 columns, got 1: 3"),
         ("a,b\n1,2\n1,\n", "got nan in 1 of 2 rows, row 1 the first"),
-        ("problem_id;a;b\nx;1;2\n", "error to double: invalid value 'x;1;2'; only problem_id and id may be text"),
+        ("problem_id;a;b\nx;1;2\n", "error to double: invalid value 'x;1;2'; only problem_id, name and id may be text"),
         (",a,b\n0,1,2\n", "a column has no name, as the index has that pandas writes: save it with index=False"),
         ("a,a\n1,2\n", "cannot be read ('Field \"a\" exists 2 times in schema')"),
         ("id,problem_id\nx,y\n", "it needs numbers in columns, or all in one column of lists, got id, problem_id"),

@@ -4,11 +4,13 @@ Also the versions and the machine that a cell names.
 """
 
 import json
+import math
 import os
 import platform
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of
@@ -34,6 +36,20 @@ def first(**changes):
 def subsets(**hits):
     made = cell([subset_entry("p0", [1, 4])])
     made["problems"][0]["hits"].update(hits)
+    return made | {"checksum": cells.checksum(made)}
+
+
+COUNTED = {"correct": 2, "enrichment": True}  # to the second correct response, and at least to 5 %
+TO_THE_SECOND = [
+    {**entry("p0", [2, 5], c=3, n=40), "found": [[1, 2], [3, 5]]},
+    {**entry("p1", [41, 41], c=1, n=40), "orders": [[0, 1], [2, 3]], "found": [[], [2]]},
+    {**entry("p2", [41, 41], c=0, n=40), "found": [[], []]},
+]
+
+
+def second(**changes):
+    """A cell that counts to the second correct response, with these values in the entry of its first problem."""
+    made = cell([TO_THE_SECOND[0] | changes, *TO_THE_SECOND[1:]], inputs={"ranking": COUNTED})
     return made | {"checksum": cells.checksum(made)}
 
 
@@ -69,6 +85,12 @@ UNTRUSTED = [
     (first(ranks=[0, 1]), "problem 'p0': ranks)"),
     (first(c=0, routes={}, orders=[]), "problem 'p0': ranks)"),
     (first(ranks=[1, 2]), "problem 'p0': orders and ranks)"),
+    *((second(found=bad), "problem 'p0': found)") for bad in ([[2, 1], [3, 5]], [[1, 2], [3, 6]], [[0, 2], [3, 5]])),
+    *((second(found=bad), "problem 'p0': found and ranks)") for bad in ([[1], [3, 5]], [[1, 2], [3, 4]])),
+    (second(found=[[1, 2]]), "problem 'p0': trials)"),
+    (second(orders=[[0, 1], [0, 1]]), "problem 'p0': orders and ranks)"),
+    (second(ranks=[1, 5]), "problem 'p0': ranks)"),
+    (forged(lambda made: made["inputs"]["ranking"].update(correct=501)), "(it counts to correct response 501)"),
     (subsets(**{"3": [True, True]}), "problem 'p0': budgets)"),
     (subsets(**{"2": [True]}), "problem 'p0': trials)"),
     (
@@ -161,6 +183,40 @@ def test_the_resampling_is_seeded_by_the_outcomes_alone():
     assert cells.resampling_seed(*made, subset) == cells.resampling_seed(subset, *made[::-1])
     seeds = {cells.resampling_seed(*some) for some in (made[:1], made[1:], made, [subset])}
     assert len(seeds) == 4
+
+
+def test_hits_are_counted_as_far_as_all_orders_go_and_enrichment_where_there_is_a_correct_response(tmp_path):
+    kept = cells.read(keep(tmp_path, second())[0])
+    counts = cells.outcomes(kept).counts
+    assert {k: hits.tolist() for k, hits in counts.items()} == {
+        **{1: [[1, 0], [0, 0], [0, 0]], 2: [[2, 0], [0, 1], [0, 0]]},
+        **{0.01: [[1, 0], [0, 0], [0, 0]], 0.05: [[2, 0], [0, 1], [0, 0]]},
+    }
+    shown = row(kept)
+    assert (shown.correct, shown.solvable) == (2, 1)
+    assert shown.samples_to_correct_random == pytest.approx((2 * 41 / 4 + 41 + 41) / 3)
+    assert shown.hits_at_k == pytest.approx({"1": 0.5 / 3, "2": (1 + 0.5) / 3})
+    assert shown.hits_at_k_random == pytest.approx({"1": 4 / 40 / 3, "2": 8 / 40 / 3})
+    assert shown.enrichment_factor == pytest.approx(
+        {"1": (0.5 / (3 / 40) + 0) / 2, "5": (0.5 / (3 / 40) + 0.25 * 40) / 2}
+    )
+    assert shown.to_json()["correct"] == 2
+    assert not {"correct", "hits_at_k", "enrichment_factor"} & set(row(cell(PROBLEMS)).to_json())
+
+
+def test_enrichment_factors_are_those_of_rdkit(tmp_path):
+    scoring = pytest.importorskip("rdkit.ML.Scoring.Scoring")
+    rng = np.random.default_rng(0)
+    for n in (30, 99, 100, 101, 700, 998):  # 0.01 * 700 is above 7 in floats, and RDKit rounds up
+        is_correct = rng.random(n) < 0.1
+        hits = (np.flatnonzero(is_correct) + 1).tolist()
+        at = max(hits[0], math.ceil(0.05 * n))
+        problem = entry("p", [hits[0]], c=len(hits), n=n)
+        problem |= {"orders": [list(range(at))], "found": [[hit for hit in hits if hit <= at]]}
+        made = cell([problem], inputs={"ranking": {"enrichment": True}})
+        shown = row(cells.read(keep(tmp_path, made)[0])).enrichment_factor
+        theirs = [scoring.CalcEnrichment([[flag] for flag in is_correct], 0, [share])[0] for share in (0.01, 0.05)]
+        assert list(shown.values()) == pytest.approx(theirs, rel=1e-12)
 
 
 def test_pools_of_several_sizes_have_the_budgets_of_each():

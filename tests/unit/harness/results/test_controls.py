@@ -101,23 +101,20 @@ from harness import hookimpl
 
 class First:
     needs = ()
-    control = ("first",)
 
     def rank(self, pool, rng):
         return iter(range(len(pool)))
 
 
 class Broken(First):
-    control = ("broken",)
-
     def rank(self, pool, rng):
         raise ValueError("not today")
 
 
 @hookimpl
 def register_selectors(register):
-    register("first", First)
-    register("broken", Broken)
+    register("first", First, controls=["first"])
+    register("broken", Broken, controls=["broken"])
 """
     outcome = screen("--selector", "repexp", "--plugin", written(code, "more.py"))
     assert sections(outcome.out)[0][3:] == ["first", *CONTROLS]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from math import comb
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,13 +86,30 @@ def test_of_many_hits_the_law_of_the_rank_sum_is_whole_and_has_the_moments_of_th
 
 def test_large_pools_agree_with_exact_integers_and_budgets_are_the_powers_of_two_and_n():
     for n, c, k in ((6400, 3, 100), (8192, 1, 4096), (6400, 6400, 1), (6400, 0, 6400)):
-        assert float(random_misses(n, c, k)) == pytest.approx(comb(n - c, k) / comb(n, k), rel=1e-9)
+        assert float(random_misses(n, c, k)) == pytest.approx(math.comb(n - c, k) / math.comb(n, k), rel=1e-9)
     assert [budgets(n) for n in (1, 2, 3, 8, 9)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8], [1, 2, 4, 8, 9]]
 
 
 def outcomes(ranks, n, c, m=1) -> Outcomes:
     n, c = np.array(n), np.array(c)
     return Outcomes(n, c, np.zeros_like(n), ranks=np.array(ranks), correct=m)
+
+
+def test_hits_at_k_are_those_of_all_orders_and_their_interval_is_over_problems():
+    for n, c in POOLS:
+        flags = [[place in places for place in range(n)] for places in itertools.combinations(range(n), c)]
+        counts = {k: np.array([[sum(order[: min(k, n)]) for order in flags]]) for k in budgets(n)}
+        size = {share: math.ceil(share * n) for share in (0.01, 0.05)}
+        counts |= {share: np.array([[sum(order[:k]) for order in flags]]) for share, k in size.items()}
+        row = summary(replace(outcomes([[1] * len(flags)], [n], [c]), counts=counts))
+        assert row["hits_at_k"] == pytest.approx(row["hits_at_k_random"])  # random's is the mean over all orders
+        assert row["enrichment_factor"] == (
+            {"1": pytest.approx(1), "5": pytest.approx(1)} if c else dict.fromkeys("15")
+        )
+    hits = np.array([[0, 1], [2, 2], [1, 1]])
+    row = summary(replace(outcomes([[1, 1]] * 3, [40] * 3, [4, 4, 4]), counts=dict.fromkeys((2, 0.01, 0.05), hits)), 3)
+    low, high = stats.difference_interval(hits.mean(axis=1) / 2, 3)
+    assert row["hits_at_k_ci"]["2"] == pytest.approx([max(0, 2 * low), min(2, 2 * high)], rel=1e-5)
 
 
 def test_a_rankers_row_counts_n_plus_one_for_an_unsolvable_problem_and_never_as_passed():

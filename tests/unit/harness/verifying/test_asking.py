@@ -67,7 +67,7 @@ def test_a_table_with_a_fault_is_refused_before_anything_is_written(lab, tmp_pat
         "1,a,n\n-1,c,y": "is no response of the pool",
         "1,a,maybe": "line 2: an outcome is y, n, skip, error, got 'maybe'",
         "1,a,3.5": "a number needs --threshold or --top",
-        "1,a,n\n1,a,y": "line 3: response 1 of 'a' is recorded already, as wrong: correct the table",
+        "1,a,n\n1,a,y": "line 3: response 1 of 'a' has another outcome in a row above: correct the table",
         "1,a,n\n3,a,y": "line 3: response 3 of 'a' was never asked for",
     }.items():
         assert words in refusal_of(lab, f"index,problem_id,outcome\n{rows}\n")

@@ -93,7 +93,7 @@ def test_a_pool_without_problem_texts_is_used_and_its_export_joins_by_ids(
     assert imported.rows["problems"] == 6
 
 
-def test_scores_and_odd_texts_of_no_task_come_back_as_the_same_bytes(
+def test_scores_names_and_odd_texts_of_no_task_come_back_as_the_same_bytes(
     harness, pull, push, hub, written, tmp_path, other
 ):
     lines = [
@@ -102,6 +102,7 @@ def test_scores_and_odd_texts_of_no_task_come_back_as_the_same_bytes(
             "responses": ["", "λ\n\0---"],
             "correct": [True, False],
             "scores": {"rm": [0.25, None]},
+            "names": ["CHEMBL25", ""],
         },
         {"problem_id": "../../2", "prompt": "?", "responses": ["\ud800 lone", "b"], "correct": [False] * 2},
     ]

@@ -34,7 +34,7 @@ def test_cells_of_another_pool_or_other_problems_are_left_out_and_refused_where_
     line = error_line(harness("report", "--store", copied, "--pool", "nothing"))
     assert line.startswith(f"error: report: no cell of pool 'nothing' in {copied}/cells; there are cells of ")
     line = error_line(harness("report", "--store", copied, "--cell", newest, "--cell", seeded["cell"]))
-    assert line.endswith("differ in pool, verdicts, problems, trials or seed: one report shows one pool")
+    assert line.endswith("differ in pool, verdicts, problems, trials, seed or --correct: one report shows one pool")
 
 
 def test_cells_can_be_named_by_the_beginning_of_their_keys(report, harness, shown, tmp_path):

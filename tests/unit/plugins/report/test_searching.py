@@ -1,0 +1,127 @@
+"""The page of a search: what was found by call, against what is known of chance, with a map and names."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from support.json_lines import write_json_lines
+from support.refusals import refusal_of
+from support.report_page import parsed
+
+import harness as package
+from harness.system.progress import Progress
+from harness_plugins.report.searching import chance, write_search
+
+H = np.random.default_rng(0).normal(size=(40, 6))
+NAMES = [f"CHEMBL{row}" for row in range(39)] + ["</script><b>"]
+
+
+@pytest.fixture(autouse=True)
+def searched(tmp_path, monkeypatch):
+    """A search of 12 candidates of plate.npz: every third was a hit, one failed, and two are out."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("plate.npz", plate=H, names=NAMES)
+    search = package.search(H, names=NAMES, journal="plate.jsonl", quiet=True)
+    asked = search.ask(12)
+    for place, name in enumerate(reversed(asked[:10])):  # hits come back in any order
+        search.tell(name, "error" if name == asked[4] else (9 - place) % 3 == 0)
+    return asked
+
+
+def page_of(folder, **options):
+    path = write_search(folder / "plate.jsonl", None, Progress(quiet=True), **options)
+    return parsed(path)[0]["views"][0]
+
+
+def test_the_page_has_hits_in_the_order_asked_for_a_map_names_and_what_is_out(tmp_path, searched):
+    view = page_of(tmp_path, embeddings=tmp_path / "plate.npz")
+    assert [row["name"] for row in view["rows"]] == searched
+    outcomes = ["hit", "miss", "miss", "hit", "error", "miss", "hit", "miss", "miss", "hit", "open", "open"]
+    assert [row["outcome"] for row in view["rows"]] == outcomes
+    assert view["found"] == [1, 1, 1, 2, 2, 3, 3, 3, 4]
+    assert (view["n"], view["at"], view["names"][:-1]) == (40, list(range(40)), NAMES[:-1])
+    assert [view["verdict"][NAMES.index(name)] for name in searched[:5]] == ["c", "w", "w", "c", "e"]
+    sizes = [size for _, size in view["answers"]]
+    assert (sum(sizes), sizes) == (40, sorted(sizes, reverse=True))
+    again = (tmp_path / "plate-report.html").read_bytes()
+    page_of(tmp_path, embeddings=tmp_path / "plate.npz")
+    assert (tmp_path / "plate-report.html").read_bytes() == again
+
+
+def test_without_the_candidates_there_is_no_map_and_the_journal_has_the_names(tmp_path, searched):
+    view = page_of(tmp_path)
+    assert ([row["name"] for row in view["rows"]], view["map"], view["n"]) == (searched, None, None)
+    before = (tmp_path / "plate.jsonl").read_bytes()
+    (tmp_path / "plate.jsonl").write_bytes(before + b'{"problem_id": "pro')  # another process is at work
+    assert len(page_of(tmp_path)["rows"]) == 12
+    assert (tmp_path / "plate.jsonl").read_bytes() == before + b'{"problem_id": "pro'
+
+
+def by_enumeration(n, c, t):
+    """The mean and the two 2.5 % quantiles of the hits among the first t of a random order."""
+    hits = sorted(sum(place < c for place in chosen) for chosen in itertools.combinations(range(n), t))
+    low = next(h for h in range(n + 1) if sum(x <= h for x in hits) >= 0.025 * len(hits))
+    high = next(h for h in range(n + 1) if sum(x <= h for x in hits) >= 0.975 * len(hits))
+    return sum(hits) / len(hits), low, high
+
+
+def test_known_verdicts_give_the_exact_band():
+    correct = [True] * 3 + [False] * 7
+    told = chance([True, False, True, False, False], correct, rate=0.5)  # verdicts count more than a word
+    curve = told["chance"]
+    assert curve["at"] == list(range(6))
+    for t in range(6):
+        expected = by_enumeration(10, 3, t)
+        assert [curve[name][t] for name in ("mean", "low", "high")] == pytest.approx(list(expected)), t
+    as_many = sum(math.comb(3, h) * math.comb(7, 5 - h) for h in (2, 3)) / math.comb(10, 5)
+    assert told["said"].startswith(
+        "3 of the 10 candidates are hits, by the verdicts of the pool file: a random order finds"
+    )
+    assert told["said"].endswith(f"as many or more with probability {as_many:.2g}.")
+
+
+def test_a_rate_gives_a_binomial_band_and_nothing_known_only_whether_hits_came_early():
+    told = chance([False] * 9 + [True], None, rate=0.1)
+    assert told["chance"]["mean"][-1] == pytest.approx(1)
+    assert told["said"].startswith("If 10 % of the candidates are hits, as --rate says, a random order finds 1.0 in 10")
+    assert f"with probability {1 - 0.9**10:.2g}. The last outcome is a hit: if the search stopped" in told["said"]
+    told = chance([True, True, False, False, False], None, None)
+    curve = told["chance"]
+    assert [(curve["low"][t], curve["high"][t]) for t in range(6)] == [by_enumeration(5, 2, t)[1:] for t in range(6)]
+    assert told["said"].startswith("How many of the candidates are hits is not known, so nobody can say")
+    assert not curve["known"]
+    assert chance([], None, None)["chance"]["at"] == [0]
+
+
+def test_a_pool_files_verdicts_are_what_chance_is_known_by(tmp_path):
+    texts = [f"{'abc'[row % 3] * row} {row}" for row in range(12)]
+    line = {"problem_id": "a", "responses": texts, "correct": [row % 4 == 0 for row in range(12)]}
+    pool = write_json_lines(tmp_path / "pool.jsonl", [line])
+    package.verify(pool, lambda name, index, text: index % 4 == 0, budget=8, until=9, quiet=True)
+    path = write_search(tmp_path / "verify.jsonl", tmp_path / "a.html", Progress(quiet=True))
+    view = parsed(path)[0]["views"][0]
+    assert view["said"].startswith("3 of the 12 candidates are hits, by the verdicts of the pool file")
+    assert view["map"]["of"] == "tfidf"
+
+
+def test_faults_are_one_line(tmp_path):
+    np.savez("other.npz", plate=H + 1)
+    (tmp_path / "no.jsonl").write_text("{}\n")
+    (tmp_path / "begun.jsonl").write_text((tmp_path / "plate.jsonl").read_text().splitlines()[0] + "\n")
+    quiet = Progress(quiet=True)
+    journal = tmp_path / "plate.jsonl"
+    for words, given, options in (
+        ("plate.jsonl is of other candidates than ", [journal, None, quiet], {"embeddings": tmp_path / "other.npz"}),
+        ("is no journal of `harness verify`", [tmp_path / "no.jsonl", None, quiet], {}),
+        ("holds no picks yet", [tmp_path / "begun.jsonl", None, quiet], {}),
+        ("absent.jsonl: cannot be read", [tmp_path / "absent.jsonl", None, quiet], {}),
+        ("--rate is the share of candidates that are hits, between 0 and 1, got 3", [journal, None, quiet, 3.0], {}),
+    ):
+        assert words in refusal_of(write_search, *given, **options)
+    search = package.search(H, names=NAMES, journal="plate.jsonl", top=1, quiet=True)
+    search.tell(search.open[0], 3.5)
+    assert "the journal holds measured values: --threshold says" in refusal_of(write_search, journal, None, quiet)
+    assert page_of(tmp_path, threshold=3.0)["found"][-1] == 5
+    assert json.loads(journal.read_text().splitlines()[-1])["value"] == 3.5
