@@ -40,6 +40,14 @@ KINDS = {"pool": "responses", "embedding": "vectors", "verdict": "verdicts", "ra
 
 
 def files_of(store: Path, kind: str) -> list[Path]:
-    """The files of all columns of a kind ("responses", "orders", ...), in the order of their names."""
+    """The files of all columns of a kind ("responses", "orders", ...) but the controls', sorted by name."""
     folders = [path.parent for path in store.glob(f"*/{KINDS.get(kind, kind)}.*/column.json")]
-    return sorted(path for folder in folders for path in folder.iterdir() if path.name.count(".") >= 3)
+    every = [path for folder in folders for path in folder.iterdir() if path.name.count(".") >= 3]
+    return sorted(path for path in every if not is_of_control(path))
+
+
+def is_of_control(path: Path) -> bool:
+    """Whether a file of a store is the cell of a control that a run added, or orders of a control."""
+    if path.parent.name == "cells":
+        return path.suffix == ".json" and bool(json.loads(path.read_bytes()).get("control"))
+    return path.parent.name.startswith(("orders.length", "orders.norm"))

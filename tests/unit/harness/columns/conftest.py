@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.stores import is_of_control
 
 HEAD = """
 import json, os, signal
@@ -61,11 +62,12 @@ def noted(tmp_path):
 
 @pytest.fixture
 def new(tmp_path):
-    """How many files of which kind came into a store since the last call: {"verdicts": 2, "cells": 1}."""
+    """Files that came into a store since the last call, but those of controls, by kind: {"verdicts": 2, "cells": 1}."""
     known: set[Path] = set()
 
     def count(store=tmp_path / "runs"):
         now = {*store.rglob("*.parquet"), *store.rglob("*.npy"), *store.rglob("*.arrow"), *store.glob("cells/*")}
+        now = {path for path in now if not is_of_control(path)}
         kinds = Counter(path.parent.name.partition(".")[0] for path in now - known)
         known.update(now)
         return dict(kinds)
