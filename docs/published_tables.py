@@ -65,13 +65,20 @@ def first_run() -> str:
 
 
 def best_selectors() -> str:
-    """The two best orders by answers, the best without answers, and RepExp."""
-    orders = [line for line in lines() if "outcomes" not in _reads(line)]
-    by_answers = [line for line in orders if "answers" in _reads(line)]
-    others = [line for line in orders if "answers" not in _reads(line)]
-    shown = [*by_answers[:2], others[0], *(line for line in others[1:] if line.selector == "repexp")]
-    heads = ["selector", "reads", "improvement [95 %, these pools]", "[pools like these]", "worst pool", "won / lost %"]
-    return table(heads, map(_across_row, shown), 2)
+    """Answers of language models beside screens: the best by answers and without, RepExp, one that learns, controls."""
+    tenth, by_name = _screens(10), {line.selector: line for line in reversed(lines())}
+    without = next(line.selector for line in lines() if not {"answers", "outcomes"} & {*_reads(line)})
+    heads = ["selector", "answers of language models, first hit", "[pools like these]"]
+    rows = []
+    for name in (lines()[0].selector, without, "repexp", "gp-ucb (learns)", "norm", "length:first=long"):
+        line, on_screens = by_name.get(name), tenth.get((name, "none" if name.startswith("length") else "morgan"), {})
+        told = (
+            [f"{line.improvement:.2f} {interval(line.improvement_ci)}", interval(line.pools_ci)] if line else ["-"] * 2
+        )
+        rows.append(
+            [name, *told, *(_improved(on_screens[each]) if each in on_screens else "-" for each in ("hiv", "tox21"))]
+        )
+    return table([*heads, "HIV screen, tenth hit", "Tox21, tenth hit"], rows)
 
 
 def _reads(line: Across) -> Sequence[str]:
@@ -386,12 +393,12 @@ SCREENS = {"hiv": "HIV", "tox21": "Tox21", "muv-3000": "MUV, 3,000 each", "muv":
 CONTROLS = ("length", "length:first=long", "norm")
 
 
-def _screens(correct: int, half: str = "held") -> dict[tuple[str, str], dict[str, Row]]:
-    """(selector, vectors) -> screen -> its row on one half, to that correct response; controls first."""
+def _screens(correct: int) -> dict[tuple[str, str], dict[str, Row]]:
+    """(selector, vectors) -> screen -> its row on the half `held`, to that correct response; controls first."""
     measured: dict[tuple[str, str], dict[str, Row]] = {}
     for board in boards("screens"):
         screen, _, of = board.about["model"].rpartition("-")
-        if (of, board.about.get("correct", 1)) == (half, correct):
+        if (of, board.about.get("correct", 1)) == ("held", correct):
             for row in board.lines:
                 measured.setdefault((row.name, row.embedder), {})[screen] = row
     names = list(dict.fromkeys(name for name, _ in measured))
@@ -400,8 +407,8 @@ def _screens(correct: int, half: str = "held") -> dict[tuple[str, str], dict[str
     }
 
 
-def _of_screens(correct: int, value: Callable[[Row], str], vectors: Sequence[str], half: str = "held") -> str:
-    measured = _screens(correct, half)
+def _of_screens(correct: int, value: Callable[[Row], str], vectors: Sequence[str]) -> str:
+    measured = _screens(correct)
     screens = [name for name in SCREENS if any(name in rows for rows in measured.values())]
     rows = [
         [f"`{name.removesuffix(' (learns)')}`", of, *(value(rows[each]) if each in rows else "-" for each in screens)]
@@ -416,17 +423,14 @@ def _improved(row: Row) -> str:
 
 
 def screen_pools() -> str:
-    """The screens' pools, by half: how many, of which sizes, how many are active."""
+    """The screens' pools: how many, of which sizes, how many are active."""
     rows = []
-    for screen, name in SCREENS.items():
-        for half in ("choose", "held"):
-            row = _screens(1, half).get(("norm", "morgan"), {}).get(screen)
-            if row:
-                least = int([*row.pass_at_k_random][-1])
-                sizes = f"{least:,}" if least == row.n else f"{least:,} to {row.n:,}"
-                active = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
-                rows.append([name, half, str(row.problems), sizes, active, number(row.samples_to_correct_random, 1)])
-    return table(["screen", "half", "pools", "compounds each", "active %", "random's calls to the first hit"], rows, 2)
+    for screen, row in _screens(1)["norm", "morgan"].items():
+        least = int([*row.pass_at_k_random][-1])
+        sizes = f"{least:,}" if least == row.n else f"{least:,} to {row.n:,}"
+        active = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
+        rows.append([SCREENS[screen], str(row.problems), sizes, active, number(row.samples_to_correct_random, 1)])
+    return table(["screen", "pools", "compounds each", "active %", "random's calls to the first hit"], rows)
 
 
 def screens_first() -> str:

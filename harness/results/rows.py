@@ -24,8 +24,8 @@ import numpy as np
 
 from harness.records import Floats
 from harness.scoring.metrics import Outcomes, budgets, over_seeds, summary
-from harness.scoring.stats import difference_interval, false_discovery_rates, ratio_interval
-from harness.system.json_text import canonical_json, digest
+from harness.scoring.stats import difference_interval, false_discovery_rates, ratio_intervals
+from harness.system.json_text import canonical_json
 
 from . import cells
 from .cells import Cell
@@ -160,23 +160,19 @@ def beside_controls(rows: Sequence[Row]) -> list[Row]:
     `ratio` is the row's mean calls by the control's, `ratio_ci` its paired 95 % interval over problems. A control that
     reads vectors is compared with the rows that read the same.
     """
-    controls = [row for row in rows if row.control is not None and row.calls]
-    told = []
-    for row in rows:
-        compared: dict[str, Any] = {}
-        for control in controls if row.calls and row.control is None and row.embedder != "none" else ():
-            if control.embedder in (row.embedder, "none"):
-                assert row.calls
-                assert control.calls
-                (calls, seed), (others, other_seed) = row.calls, control.calls
-                compared[control.name] = {
-                    "cell": control.cell,
-                    "samples_to_correct": control.samples_to_correct,
-                    "ratio": float(calls.mean() / others.mean()),
-                    "ratio_ci": ratio_interval(calls, others, int(digest([seed, other_seed], 8), 16)),
-                }
-        told.append(replace(row, controls=compared))
-    return told
+    told: dict[str, dict[str, Any]] = {row.cell: {} for row in rows}
+    for control in (row for row in rows if row.control is not None and row.calls):
+        alike = [row for row in rows if row.calls and row.control is None and row.embedder != "none"]
+        alike = [row for row in alike if control.embedder in (row.embedder, "none")]
+        if not alike or not control.calls:
+            continue
+        others, seed = control.calls
+        calls = np.stack([row.calls[0] for row in alike if row.calls], axis=1)
+        intervals = ratio_intervals(calls, np.broadcast_to(others[:, None], calls.shape), seed)
+        for row, ratio, ends in zip(alike, calls.mean(axis=0) / others.mean(), intervals, strict=True):
+            about = {"cell": control.cell, "samples_to_correct": control.samples_to_correct}
+            told[row.cell][control.name] = about | {"ratio": float(ratio), "ratio_ci": ends}
+    return [replace(row, controls=told[row.cell]) for row in rows]
 
 
 # From cells to rows.

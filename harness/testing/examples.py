@@ -34,7 +34,10 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
     lengths = np.array([len(text.split()) for text in texts], np.int64)
     h = rng.normal(size=(n, d)) + 2 * rng.normal(size=(3, d))[rng.integers(3, size=n)]
     h, logprobs = (h - h.mean(axis=0)).astype(dtype), -lengths * rng.uniform(0.1, 2, n)
-    return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
+    mean = -h.min(axis=0, initial=0).astype(
+        np.float32
+    )  # rows as they were given have no entry below 0, as bits and counts
+    return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)}, mean)
 
 
 def without_ties(n: int = 8) -> Pool:
@@ -48,7 +51,7 @@ def without_ties(n: int = 8) -> Pool:
     texts = ["we have " + " ".join(f"w{i}x{j}" for j in range(length - 2)) for i, length in enumerate(lengths)]
     logprobs = -lengths * rng.uniform(0.1, 2, n)
     h, answers = rng.normal(size=(n, 4)).astype(np.float32), [f"a{i}" for i in range(n)]
-    return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
+    return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)}, -h.min(axis=0))
 
 
 def texts(n: int = 12) -> list[str]:

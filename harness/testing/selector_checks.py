@@ -195,7 +195,7 @@ def abilities(selector: Any) -> None:
 def unusual_pools(selector: Any) -> None:
     """Tiny pools, copies, zero vectors, other precisions and scales give a whole order, without numpy's warnings."""
     pool, rows = examples.pool(), np.arange(24)[:, None]
-    h, equal = pool.embeddings, pool.part([4] * 12)
+    h, equal, mean = pool.embeddings, pool.part([4] * 12), np.asarray(pool.mean)
     pools = {
         "a pool of one response": examples.pool(1),
         "a pool of two responses": examples.pool(2),
@@ -206,8 +206,10 @@ def unusual_pools(selector: Any) -> None:
         "copies of two responses": pool.part([3] * 5 + [8] * 11),
         "float16 vectors": examples.pool(dtype=np.float16),
         "float64 vectors": examples.pool(dtype=np.float64),
-        "vectors times 1e-06": replace(pool, embeddings=(h * 1e-6).astype(np.float32)),
-        "vectors times 1e+06": replace(pool, embeddings=(h * 1e6).astype(np.float32)),
+    }
+    pools |= {
+        f"vectors times {scale:g}": replace(pool, embeddings=(h * scale).astype(np.float32), mean=mean * scale)
+        for scale in (np.float32(1e-6), np.float32(1e6))
     }
     faults: dict[str, str] = {}
     for what, unusual in pools.items():
