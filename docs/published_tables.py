@@ -68,17 +68,15 @@ def best_selectors() -> str:
     """Answers of language models beside screens: the best by answers and without, RepExp, one that learns, controls."""
     tenth, by_name = _screens(10), {line.selector: line for line in reversed(lines())}
     without = next(line.selector for line in lines() if not {"answers", "outcomes"} & {*_reads(line)})
-    heads = ["selector", "answers of language models, first hit", "[pools like these]"]
+    heads = ["selector", "reads", "language models' answers, first hit", "[pools like these]"]
     rows = []
     for name in (lines()[0].selector, without, "repexp", "gp-ucb (learns)", "norm", "length:first=long"):
-        line, on_screens = by_name.get(name), tenth.get((name, "none" if name.startswith("length") else "morgan"), {})
-        told = (
-            [f"{line.improvement:.2f} {interval(line.improvement_ci)}", interval(line.pools_ci)] if line else ["-"] * 2
-        )
-        rows.append(
-            [name, *told, *(_improved(on_screens[each]) if each in on_screens else "-" for each in ("hiv", "tox21"))]
-        )
-    return table([*heads, "HIV screen, tenth hit", "Tox21, tenth hit"], rows)
+        by_length = name.startswith("length")
+        line, on_screens = by_name.get(name), tenth.get((name, "none" if by_length else "morgan"), {})
+        told = _across_row(line)[1:4] if line else ["texts" if by_length else "vectors", "-", "-"]
+        improved = (_improved(on_screens[each]) if each in on_screens else "-" for each in ("hiv", "tox21"))
+        rows.append([name, *told, *improved])
+    return table([*heads, "HIV screen, tenth hit", "Tox21, tenth hit"], rows, 2)
 
 
 def _reads(line: Across) -> Sequence[str]:
