@@ -81,6 +81,7 @@ class Needs:
             pool = str(key_of(record, "pool"))
             self.labels[pool] = self.labels[path]
             keys = {(kind, key_of(record, stage) or "") for stage, kind in STAGES.items() if stage != "pool"}
+            keys -= {("vectors", "")} if record.get("control") else set()  # its run made those of other cells
             self.keys.setdefault(pool, set()).update(keys)
         else:
             self.sequences.add(_fixed({**record["inputs"], "grader": record["inputs"]["verified"]}))
