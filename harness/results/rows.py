@@ -557,7 +557,7 @@ def not_told(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a sentence for each control: the selectors whose paired interval of calls by its own includes 1."""
     alike: dict[str, list[tuple[str, str]]] = {}
     several = len(embedders(rows)) > 1
-    for row in rows if rows[0].problems > 1 else ():
+    for row in rows if rows[0].problems > 1 and rows[0].solvable else ():
         for control, told in row.controls.items():
             low, high = told["ratio_ci"] or (0.0, np.inf)
             if low <= 1 <= high:
