@@ -1,4 +1,4 @@
-"""The pages of the site that are generated: the commands and the schemas of files, as Markdown."""
+"""The pages of the site that are generated: the commands, the schemas of files and the conformance kit, as Markdown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer.main
 
 from docstrings import with_lists
 from harness.cli import complete
+from harness.testing import KINDS, checks
 
 DOCS = Path(__file__).resolve().parent
 COMMANDS = """# The command line
@@ -34,7 +35,7 @@ correct, and `errors` of the verifier. `ranks` has one number for each trial: th
 from 1, or n + 1 if there is none. `orders` are the indices up to that response. A subset method has `hits` in their
 place: for each budget and trial, whether a correct response is among those selected.
 
-Pool files, which you write, are in [pools.md](../pools.md); the files of a store in [store.md](../store.md).
+Pool files, which you write, and the files of a store are in [pools.md](../pools.md).
 """
 
 # The command line.
@@ -65,6 +66,18 @@ def _command(command: Any, context: Any) -> str:
 
 def _cell(text: str) -> str:
     return re.sub(r"([|*_<])", r"\\\1", " ".join(text.split()))
+
+
+# The conformance kit.
+
+
+def checks_page() -> str:
+    """What each check of `harness check` requires, a table for each kind."""
+    parts = ["# What `harness check` requires\n"]
+    for kind in KINDS:
+        rows = [f"| `{check.name}` | {check.summary} |" for check in checks(kind)]
+        parts += [f"\n## Of a component of kind {kind}\n", "| check | what holds |", "|---|---|", *rows]
+    return "\n".join(parts) + "\n"
 
 
 # The files that the harness writes.

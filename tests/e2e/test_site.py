@@ -9,6 +9,7 @@ import pytest
 from support.paths import ROOT
 
 import harness as diversity_harness
+from harness.testing import KINDS, checks
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("griffe")
@@ -54,11 +55,17 @@ def test_the_page_of_schemas_has_every_field(site):
     assert "| `seed` | integer or null | yes |" in page
 
 
+def test_the_page_of_checks_has_every_check_with_what_it_requires(site):
+    page = site("reference_pages").checks_page()
+    assert page.count("\n| `") == sum(len(checks(kind)) for kind in KINDS) > 30
+    assert "| `complete` | A ranker yields every index of the pool once, and ends;" in page
+
+
 def test_the_python_reference_names_all_that_harness_exports():
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
     shown = {name for names in re.findall(r"members: \[(.*?)\]", page, re.S) for name in re.findall(r"\w+", names)}
     exported = {*diversity_harness.__all__, *getattr(diversity_harness, "FROM_API", ())}
-    assert exported - shown == {"Task", "hookimpl"}  # they are in reference/components.md and plugins.md
+    assert exported - shown == {"Task", "hookimpl"}  # Task is in the contracts, hookimpl in plugins.md
 
 
 def test_a_docstrings_aligned_names_become_a_list(site):
@@ -71,18 +78,18 @@ def test_links_lead_to_pages_to_the_projects_address_or_to_a_warning(site, caplo
     hooks = site("hooks")
 
     def linked(text, page):
-        return hooks.linked(text, page, {"store.md": "The store"})
+        return hooks.linked(text, page, {"pools.md": "The pools"})
 
-    assert linked("[a](docs/store.md)", "index.md") == "[a](store.md)"
-    assert linked("[docs/store.md](docs/store.md#keys)", "index.md") == "[The store](store.md#keys)"
-    assert linked("[b](../../CHANGELOG.md)", "guides/train.md") == "[b](../changelog.md)"
-    assert linked("[c](../Makefile)", "store.md") == f"[c]({hooks.ADDRESS}/blob/main/Makefile)"
+    assert linked("[a](docs/pools.md)", "index.md") == "[a](pools.md)"
+    assert linked("[docs/pools.md](docs/pools.md#keys)", "index.md") == "[The pools](pools.md#keys)"
+    assert linked("[b](../../CHANGELOG.md)", "reference/python.md") == "[b](../changelog.md)"
+    assert linked("[c](../Makefile)", "pools.md") == f"[c]({hooks.ADDRESS}/blob/main/Makefile)"
     assert linked("[d](docs/decisions)", "contributing.md") == f"[d]({hooks.ADDRESS}/tree/main/docs/decisions)"
-    assert linked("[e](https://a.org/b)", "store.md") == "[e](https://a.org/b)"
+    assert linked("[e](https://a.org/b)", "pools.md") == "[e](https://a.org/b)"
     assert linked(f"![f]({hooks.RAW}docs/images/hardness.png)", "index.md") == "![f](images/hardness.png)"
     assert caplog.messages == []
-    linked("[g](../nowhere.py)", "store.md")
-    assert caplog.messages == ["docs/store.md: link to ../nowhere.py, which is no file of the repository"]
+    linked("[g](../nowhere.py)", "pools.md")
+    assert caplog.messages == ["docs/pools.md: link to ../nowhere.py, which is no file of the repository"]
 
 
 def test_the_workflow_runs_words_of_the_makefile_on_the_pythons_of_the_classifiers():
