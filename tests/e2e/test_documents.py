@@ -290,12 +290,12 @@ def test_the_study_of_the_pools_page_runs_as_it_stands(harness, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(code_blocks("docs/pools.md", "toml")[0])
     lines = [line for block in code_blocks("docs/pools.md", "sh", "Study files") for line in block.splitlines()]
-    assert len(lines) == 6
+    assert len(lines) == 5
     for line in lines:
         cell = min((path.stem for path in tmp_path.glob("runs/cells/*.json")), default="")
         outcome = harness(*[cell if word == "CELL" else word for word in shlex.split(line)[1:]])
         assert outcome.code == 0, f"{line}: {outcome.err}"
-        if line.startswith("harness rerun") and "dry-run" not in line:
+        if line.startswith("harness rerun"):
             assert f"rerun: the same cell, {cell}, with the same outcomes\n" in outcome.err
     assert len(list(tmp_path.glob("runs/cells/*.json"))) == 9  # three selectors, and three controls by two embedders
     assert len(list(tmp_path.glob("fresh/cells/*.json"))) == 3
