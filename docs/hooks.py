@@ -16,7 +16,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from reference_pages import checks_page, command_page, schema_page
+from reference_pages import command_page, schema_page
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -45,7 +45,6 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, config: Any) -> Any:
     pages = {page: (ROOT / source).read_text() for page, source in COPIED.items()}
     pages |= {"reference/cli.md": command_page(), "reference/schemas.md": schema_page()}
-    pages["reference/checks.md"] = checks_page()
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     return files

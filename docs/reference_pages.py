@@ -1,4 +1,4 @@
-"""The pages of the site that are generated: the commands, the schemas of files and the conformance kit, as Markdown."""
+"""The pages of the site that are generated: the commands and the schemas of files, as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import typer.main
 
 from docstrings import with_lists
 from harness.cli import complete
-from harness.testing import KINDS, checks
 
 DOCS = Path(__file__).resolve().parent
 COMMANDS = """# The command line
@@ -66,18 +65,6 @@ def _command(command: Any, context: Any) -> str:
 
 def _cell(text: str) -> str:
     return re.sub(r"([|*_<])", r"\\\1", " ".join(text.split()))
-
-
-# The conformance kit.
-
-
-def checks_page() -> str:
-    """What each check of `harness check` requires, a table for each kind."""
-    parts = ["# What `harness check` requires\n"]
-    for kind in KINDS:
-        rows = [f"| `{check.name}` | {check.summary} |" for check in checks(kind)]
-        parts += [f"\n## Of a component of kind {kind}\n", "| check | what holds |", "|---|---|", *rows]
-    return "\n".join(parts) + "\n"
 
 
 # The files that the harness writes.

@@ -9,7 +9,6 @@ import pytest
 from support.paths import ROOT
 
 import harness as diversity_harness
-from harness.testing import KINDS, checks
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("griffe")
@@ -53,12 +52,6 @@ def test_the_page_of_schemas_has_every_field(site):
             assert set(re.findall(r"^\| `(\w+)` \|", sections[name], re.M)) == set(part["properties"])
     assert "| `ranks` | list of integer |  |" in page
     assert "| `seed` | integer or null | yes |" in page
-
-
-def test_the_page_of_checks_has_every_check_with_what_it_requires(site):
-    page = site("reference_pages").checks_page()
-    assert page.count("\n| `") == sum(len(checks(kind)) for kind in KINDS) > 30
-    assert "| `complete` | A ranker yields every index of the pool once, and ends;" in page
 
 
 def test_the_python_reference_names_all_that_harness_exports():
