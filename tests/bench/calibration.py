@@ -8,7 +8,7 @@ hypergeometric law): P(rank > k) is a product, so that the true mean samples-to-
 a sum over c. w = 1 is a random order; a mixed selector has odds that depend on c/N. Trials are independent given the
 problem, or one trial repeated, as from a ranker that draws nothing.
 
-Prints Markdown tables, those of docs/statistics-measured.md. `--rivals` covers the same samples with other intervals.
+Prints Markdown tables; docs/statistics.md says what came out. `--rivals` covers the same samples with other intervals.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_links_lead_to_pages_to_the_projects_address_or_to_a_warning(site, caplo
     assert linked("[docs/pools.md](docs/pools.md#keys)", "index.md") == "[The pools](pools.md#keys)"
     assert linked("[b](../../CHANGELOG.md)", "reference/python.md") == "[b](../changelog.md)"
     assert linked("[c](../Makefile)", "pools.md") == f"[c]({hooks.ADDRESS}/blob/main/Makefile)"
-    assert linked("[d](docs/decisions)", "contributing.md") == f"[d]({hooks.ADDRESS}/tree/main/docs/decisions)"
+    assert linked("[d](docs/schemas)", "contributing.md") == f"[d]({hooks.ADDRESS}/tree/main/docs/schemas)"
     assert linked("[e](https://a.org/b)", "pools.md") == "[e](https://a.org/b)"
     assert linked(f"![f]({hooks.RAW}docs/images/hardness.png)", "index.md") == "![f](images/hardness.png)"
     assert caplog.messages == []
