@@ -322,7 +322,7 @@ def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monke
 def test_the_guide_for_training_runs_as_it_stands(harness, tmp_path, monkeypatch):
     pytest.importorskip("trl")
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in code_blocks("docs/guides/train.md", "sh") for line in block.splitlines()]
+    lines = [line for block in code_blocks("docs/rl.md", "sh") for line in block.splitlines()]
     assert [line.split()[1] for line in lines] == ["rl", "rl", "plot", "plot"]
     for line in lines:
         words = [path for word in shlex.split(line)[1:] for path in (sorted(glob.glob(word)) or [word])]
