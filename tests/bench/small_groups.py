@@ -1,4 +1,4 @@
-"""What RepExp's bonus does to GRPO's advantages in groups of 8, or of 16, as docs/rl-bonus.md reports it.
+"""What RepExp's bonus does to GRPO's advantages in groups of 8, or of 16, as docs/rl.md reports it.
 
     python tests/bench/small_groups.py [--problems 145] [--rollouts 8]
 

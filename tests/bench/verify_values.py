@@ -1,6 +1,6 @@
 """Selectors that learn from measured values, against RepExp, in the loop of `harness verify`.
 
-`python tests/bench/verify_values.py POOL.jsonl` (GPT-4's Game of 24 pool; docs/pools.md has the script that makes it).
+`python tests/bench/verify_values.py POOL.jsonl` (GPT-4's Game of 24 pool; studies/README.md has its script).
 Two measurements of each response, by a function in this process:
 
     closeness   real: minus the distance of the written expression's value from 24, at least -50; -50 without a value
