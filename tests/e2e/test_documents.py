@@ -41,28 +41,25 @@ def own_files(tmp_path, monkeypatch):
     write_json_lines(tmp_path / "done.jsonl", [{"problem_id": "mine", "indices": [3, 17]}])
     write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "a", "responses": texts}])
     write_json_lines(tmp_path / "graded.jsonl", graded)
-    (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[1])
+    (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[0])
     (tmp_path / "check.py").write_text("import sys; sys.exit('4' not in open(sys.argv[1]).read())")
 
 
 @pytest.mark.slow
 def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files, on_path):
-    commands = [words for words in commands_in("README.md") if words[0] != "rl" and "game24" not in words]
-    assert [words[0] for words in commands] == [
-        "select",
-        "select",
-        "verify",
-        "run",
-        "run",
-    ]
+    readme = (ROOT / "README.md").read_text()
+    commands = [words for words in commands_in("README.md") if words[0] != "rl"]
+    commands += [shlex.split(line) for line in re.findall(r"`harness (run [^`]*)`", readme)]
+    assert [words[0] for words in commands] == ["select", "verify", "run", "run"]
     for words in commands:
         outcome = harness(*words)
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
-@pytest.mark.slow
-def test_the_readmes_python_runs_as_it_stands(own_files):
-    assert "repexp" in printed_by(code_blocks("README.md", "python")[0])
+def test_ci_runs_the_readmes_first_block_which_is_all_of_the_set_up():
+    lines = code_blocks("README.md", "sh")[0].splitlines()
+    assert [line.partition("#")[0].split() for line in lines] == [["make", "run"], ["make", "test"]]
+    assert "README.md > build/first-block.sh" in (ROOT / ".ci" / "run").read_text()
 
 
 @pytest.mark.slow
@@ -75,10 +72,10 @@ def test_the_readmes_python_runs_as_it_stands(own_files):
     ],
 )
 def test_the_readmes_first_command_prints_no_warning_of_a_library(more, tmp_path):
-    [first] = [words for words in commands_in("README.md") if words[:3] == ["run", "--task", "game24"]]
+    [first] = re.findall(r"\$\(BIN\)/harness (run .*)", (ROOT / "Makefile").read_text())
     write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "1-2-11-11", "responses": ["11+11+2*1=24", "23+1"]}])
     small = ["--limit", "2", "--n", "3", "--max-tokens", "8"] if "--pool" not in more else []
-    ended = run_to_end(harness_command(*first, *more, *small), cwd=tmp_path)
+    ended = run_to_end(harness_command(*first.split(), *more, *small), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "Warning" not in ended.stdout + ended.stderr
 
@@ -91,8 +88,8 @@ def test_transformers_is_allowed_up_to_the_version_that_is_tried_here():
     assert [each.contains(tried) for each in wanted] == [True, True]
 
 
-def test_the_readme_has_at_most_130_lines():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+def test_the_readme_has_at_most_100_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
 def test_the_guide_for_choosing_runs_as_it_stands(harness, tmp_path, monkeypatch):
@@ -197,7 +194,7 @@ def test_the_guide_for_best_of_n_runs_as_it_stands(harness, tmp_path, monkeypatc
 
 
 def test_the_readmes_selector_has_15_lines_appears_in_the_list_and_runs(harness, toy, tmp_path):
-    source = code_blocks("README.md", "python")[1]
+    source = code_blocks("README.md", "python")[0]
     assert len([line for line in source.splitlines() if line.strip()]) <= 15
     plugin = tmp_path / "farthest.py"
     plugin.write_text(source)

@@ -67,7 +67,7 @@ def test_all_of_a_kind_are_checked_and_one_that_cannot_be_tried_does_not_stop_th
 
 def test_the_selector_of_the_readme_passes_untouched(tmp_path):
     plugin = tmp_path / "farthest.py"
-    plugin.write_text(code_blocks("README.md", "python")[1])
+    plugin.write_text(code_blocks("README.md", "python")[0])
     outcomes = [row["outcome"] for row in check_registered("selector", "farthest", plugin_files=[plugin])]
     assert outcomes.count("passed") == len(checks("selector")) - 1
     assert outcomes.count("failed") == 0
