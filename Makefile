@@ -22,7 +22,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --d
 
 .PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench gpu-check verl vllm esm smollm2 clean
 
-run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score
+run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score; four minutes of processor time, one of them pip
 	$(BIN)/harness run --yes --task game24 --selector repexp --selector uniform --selector facility-location
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
 	$(BIN)/harness report
@@ -93,7 +93,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/run.stamp: pyproject.toml constraints.txt | .venv/bin/python
-	@echo "installing into .venv (about a minute; several GB where pip takes torch with CUDA)"
+	@echo "installing into .venv (about a minute of processor time; several GB where pip takes torch with CUDA)"
 	$(call pip,.venv,$(PINNED) torch==2.13.0)
 	$(call pip,.venv,$(PINNED) --editable '.[hf]')
 	@touch $@
