@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 from support.cells import cell, entry, failed_cell, keep, subset_entry
-from support.paths import TOY
 from support.processes import harness_command
 from support.searches import pool_in
 
@@ -167,12 +166,6 @@ def test_cells_are_published_and_checked(harness, tmp_path):
     assert (valid.code, valid.out) == (0, "all cells can be counted\n")
     (tmp_path / "results" / "colours" / path.name).write_text("{")
     assert harness("results", "validate", tmp_path / "results").code == 1
-
-
-def test_a_run_until_correct_is_shown_as_shares_and_restricted_means(harness, tmp_path):
-    fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path, "--until-correct")
-    text = harness("run", *fixed, "--n", "2", "--limit", "3").out
-    assert [part in text for part in ("restricted mean at k", "3 problems, ", " censored; ")] == [True] * 3
 
 
 # What `harness verify` prints below its table, and how it asks on the terminal.

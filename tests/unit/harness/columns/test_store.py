@@ -1,14 +1,13 @@
 """The store: memos, damage, a full disk, other formats, two processes, problems with like names."""
 
 import json
-import shlex
 import subprocess
 import sys
 
 import pytest
 from support.json_lines import write_json_lines
 from support.paths import TOY
-from support.processes import harness_command, run_to_end
+from support.processes import harness_command
 from support.refusals import error_line, refusal_of
 from support.stores import contents, files_of
 
@@ -92,27 +91,6 @@ def test_damaged_responses_are_one_line_and_another_damaged_file_is_made_again_w
     path.rmdir()
     assert toy(*options).rows == rows
     assert contents(store) == whole
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_line_and_loses_nothing(harness, tmp_path):
-    root = tmp_path / "runs"
-    fixed = ("run", "--task", "colours", "--engine", "toy", "--plugin", TOY, "--limit", "2", "--store", root, "--json")
-    run = (*fixed, "--selector", "spread")
-    whole = harness(*run).out
-    full = 'cp -r "$0" "$0.kept"; mount -t tmpfs -o size=128k none "$0" && cp -r "$0.kept"/. "$0"'
-    shell = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
-    if run_to_end([*shell, full, root]).returncode:
-        pytest.skip("needs a mount of its own")
-    more = (*run, "--n", "3000", "--embedder", "tfidf")  # of unknown width: nothing is refused before
-    lines = [f"{shlex.join(map(str, harness_command(*each)))}; echo exit $? >&2" for each in (more, run)]
-    shown = run_to_end([*shell, "\n".join([full, *lines]), root])
-    assert (shown.stdout, "Traceback" in shown.stderr) == (whole, False)
-    lines = shown.stderr.splitlines()
-    assert [line for line in lines if line.startswith("exit ")] == ["exit 2", "exit 0"]
-    [line] = [line for line in lines if line.startswith("error: ")]
-    assert line.startswith("error: store: no space left on the disk of ")
-    assert line.endswith("make room and run the same command again; finished problems are kept")
 
 
 @pytest.mark.parametrize(

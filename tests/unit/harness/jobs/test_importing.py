@@ -1,6 +1,5 @@
 """Pools made elsewhere: they run without a model and report like sampled ones; what a run needs of them is checked."""
 
-import numpy as np
 import pytest
 from support.paths import TOY
 from support.refusals import error_line
@@ -71,19 +70,6 @@ def test_n_takes_the_first_n_responses_and_without_it_problems_may_have_differen
     assert (row["n"], list(row["pass_at_k"]), row["samples_to_correct_random"]) == (4, ["1"], (2 / 2 + 5 / 2) / 2)
     absent = path.with_name("absent.jsonl")
     assert error_line(run_pool(absent)) == f"error: pool {absent}: no such file"
-
-
-def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written, tmp_path):
-    path, vectors = written(LINES), tmp_path / "vectors.npz"
-    np.savez(vectors, **{line["problem_id"]: np.diag([1, 1, 9, 1]).astype(np.float32) for line in LINES})
-    row = run_pool(path, "--selector", "spread", "--embeddings", vectors).rows[0]
-    assert row["embedder"] == "vectors.npz"
-    assert row["samples_to_correct"] == pytest.approx((2 + 1 + 3) / 3)  # green, then red, blue, red
-    np.savez(vectors, **{"test/0": np.zeros((4, 2))})
-    outcome = run_pool(path, "--selector", "spread", "--embeddings", vectors)
-    assert outcome.code == 2
-    line = f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are: 'test/0')"
-    assert outcome.err.splitlines()[-1] == line
 
 
 @pytest.mark.slow

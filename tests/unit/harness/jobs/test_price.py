@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from support.paths import TOY
 from support.refusals import refusal_of
+from support.stores import files_of
 
 from harness.jobs import price
 from harness.jobs.options import RunConfig
@@ -38,14 +38,6 @@ def test_a_run_says_what_is_to_do_before_it_begins(toy):
     again = toy("--selector", "spread").err
     assert "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade" in again
     assert "to do" not in toy("--selector", "spread").err
-
-
-def test_a_large_plan_is_estimated_from_a_few_responses(plan):
-    costs = price.preflight(plan(data=Path("3000"), engine="toy:delay_s=0.002"))
-    assert costs.outlook.seconds >= 3000 * 0.002
-    sampled = "to do: 1 cell, 3,000 problems, 48,000 responses to sample (at most 384,000 tokens), sampling takes up to"
-    assert costs.line.startswith(sampled)
-    assert "48,000 responses to grade, disk: 13.8 MB of vectors, up to about 13.8 MB of texts, about 12" in costs.line
 
 
 def test_what_cannot_fit_on_the_disk_is_refused_before_anything_is_sampled(toy, tmp_path, plan):
@@ -98,22 +90,13 @@ def test_what_nobody_can_estimate_is_counted(toy, tmp_path, plugin):
         toy(*away, "--data", 1250)
 
 
-@pytest.mark.parametrize(
-    ("start_s", "token_s", "most"), [(0.0, 0.0, 2), (1.0, 0.05, 2), (0.1, 0.5, 2), (4.0, 0.01, 2), (15.0, 0.1, 99)]
-)
-def test_a_probe_takes_seconds_and_tells_what_whole_responses_would_take(monkeypatch, start_s, token_s, most):
-    calls = []
-
-    def spent_s():
-        return sum(start_s + token_s * tokens for tokens in calls)
-
-    monkeypatch.setattr(price.time, "perf_counter", spent_s)
-    seconds = price._probed(calls.append, 1000)
-    if most == 99:  # a probe of one token that takes all the time is the last, and says the most
-        assert (calls, seconds >= start_s + 1000 * token_s) == ([1], True)
-    else:
-        assert spent_s() <= most * price.PROBE_S
-        assert seconds == pytest.approx(start_s + 1000 * token_s)
+def test_states_of_a_pool_made_elsewhere_are_counted_and_computed_too(toy, tmp_path):
+    toy("--selector", "shuffle", "--data", 24)
+    for vectors in files_of(tmp_path / "runs", "vectors"):
+        vectors.unlink()
+    again = toy("--selector", "spread", "--data", 24)
+    assert "to do: 1 cell, 24 problems, 384 responses to embed, embedding takes up to about 0:00:00" in again.err
+    assert again.code == 0
 
 
 @pytest.mark.parametrize(("answer", "begun"), [(" YES ", True), ("n", False), ("", False)])

@@ -177,10 +177,8 @@ def test_tables_of_another_correct_response_stand_apart_and_say_so(folder, harne
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--correct", 0), "--correct must be at least 1, got 0"),
         (("--correct", 501), "--correct must be at most 500, got 501"),
         (("--correct", 2, "--until-correct"), "run: --until-correct takes no --correct"),
-        (("--enrichment", "--until-correct"), "run: --until-correct takes no --enrichment"),
     ],
 )
 def test_what_cannot_be_counted_is_one_line(harness, options, reason):

@@ -6,7 +6,6 @@ Also the versions and the machine that a cell names.
 import json
 import math
 import os
-import platform
 
 import numpy as np
 import pytest
@@ -129,16 +128,6 @@ def test_the_key_depends_on_inputs_and_problems_and_not_on_what_was_measured():
     assert cells.key_of(cell(PROBLEMS[:2])) != cells.key_of(made) != cells.key_of(cell(PROBLEMS, seed=1))
 
 
-def test_a_row_is_made_of_labels_outcomes_and_grades():
-    made = cell(PROBLEMS)
-    shown = row(made)
-    assert (shown.n, shown.problems, shown.solvable, shown.errors, shown.disputed) == (8, 3, 2, 1, 1)
-    assert (shown.selector, shown.seed, shown.trials, shown.cell) == ("spread", 0, 2, cells.key_of(made))
-    assert shown.samples_to_correct == (2 + 9 + 2) / 3
-    assert row(made) == shown
-    assert row(cell([entry("p", [1, 1])])).disputed is None
-
-
 def test_hits_are_counted_as_far_as_all_orders_go_and_enrichment_where_there_is_a_correct_response(tmp_path):
     kept = cells.read(keep(tmp_path, second())[0])
     counts = cells.outcomes(kept).counts
@@ -173,14 +162,6 @@ def test_enrichment_factors_are_those_of_rdkit(tmp_path):
         assert list(shown.values()) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_who_graded_and_whether_weights_were_trained_is_known():
-    given = cell(PROBLEMS, inputs={"verdict": {"given": True}})
-    assert (cells.grader(cell(PROBLEMS)), cells.grader(given)) == ("colours 1", "the pool's maker")
-    weights = [{"is_random": False}, {"is_random": True}]
-    assert [cells.is_random({"weights": some}) for some in (weights, weights[:1], [])] == [True, False, False]
-    assert not cells.is_random({})
-
-
 def test_badges_and_tables_are_no_cells(tmp_path):
     for name in (
         "b/conformance/x.json",
@@ -193,16 +174,3 @@ def test_badges_and_tables_are_no_cells(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     assert cells.files([tmp_path]) == [tmp_path / "a.json", tmp_path / "b" / "a.json"]
-
-
-def test_versions_and_the_machine_are_named():
-    made = cells.made_with(["pytest", "numpy", "no-such-distribution"])
-    names = list(made["versions"])
-    assert names[:3] == ["python", "diversity-harness", "numpy"]
-    assert names[-1] == "pytest"
-    assert (made["versions"]["python"], "no-such-distribution" in names) == (platform.python_version(), False)
-    hardware = made["hardware"]
-    assert 1 <= hardware["cores_usable"] <= hardware["cores"] == os.cpu_count()
-    assert hardware["memory_gb"] > 0.1
-    assert isinstance(hardware["cpu"], str)
-    assert (hardware["machine"], hardware["system"]) == (platform.machine(), platform.system())

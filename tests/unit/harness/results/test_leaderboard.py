@@ -2,9 +2,7 @@
 
 import json
 import math
-import random
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from scipy.stats import t
 from support.cells import cell, entry, failed_cell, keep, keyed, subset_entry
 from support.refusals import error_line, refusal_of
 
-from harness.results import inert_text, leaderboard
+from harness.results import inert_text
 from harness.results.leaderboard import Gathered, across, as_csv, boards, gather, markdown, pool_name
 from harness.scoring import stats
 from harness.system.json_text import digest
@@ -69,20 +67,6 @@ def test_other_versions_are_told_apart_and_other_pools_graders_sizes_and_problem
     others += [cell(FAST, seed=1), cell(FAST[:3])]
     assert [place for place, other in enumerate(others) if len(made(cell(SLOW, "slow"), other)) != 2] == []
     assert "| selector | embedder | seeds |" in markdown(made(*(cell(FAST, seed=seed) for seed in (0, 1))), [])
-
-
-def test_the_tables_come_back_byte_for_byte_however_the_cells_lie(tmp_path):
-    paths = keep(tmp_path / "whole", *CELLS)
-    written = leaderboard.write(tmp_path / "whole", content := gather([tmp_path / "whole"]), boards(content))
-    assert [path.name for path in written] == list(leaderboard.NAMES)
-    first = [path.read_bytes() for path in written]
-    random.Random(0).shuffle(paths)
-    for number, path in enumerate(paths):
-        folder = tmp_path / "split" / str(number % 2) / f"deep{number}"
-        folder.mkdir(parents=True)
-        shutil.copy(path, folder)
-    content = gather([tmp_path / "split" / "1", tmp_path / "split" / "0"])
-    assert [path.read_bytes() for path in leaderboard.write(tmp_path / "out", content, boards(content))] == first
 
 
 def test_what_cannot_be_counted_is_named_and_the_rest_still_counts(tmp_path):

@@ -51,16 +51,6 @@ def test_lines_come_by_the_clock_even_if_nothing_is_reported(out):
     assert "0/s" not in out.getvalue().replace("0 tokens/s", "")
 
 
-def test_a_stage_inside_a_wait_shows_itself_alone_and_quiet_progress_nothing(out, monkeypatch):
-    quiet = Progress(io.StringIO(), quiet=True)
-    monkeypatch.setattr(module, "WAITED_S", 1.0)  # longer than a busy machine takes to begin the stage
-    progress = Progress(out)
-    with progress.waiting("preparing"), progress.stage("import", 2, "problems"), quiet.stage("sample", 2, "responses"):
-        wait_for(lambda: out.getvalue().count("import: 0/2 problems, ") >= 24, 60)
-        assert "preparing" not in out.getvalue()  # before the stage ends: then the wait may go on
-    assert quiet.console.file.getvalue() == ""
-
-
 def test_durations_are_hours_minutes_seconds_and_a_slow_rate_is_told_in_minutes_or_hours():
     table = {-3: "0:00:00", 59.6: "0:01:00", 7199: "1:59:59", 360_000: "100:00:00"}
     assert {seconds: clock(seconds) for seconds in table} == table
@@ -74,28 +64,6 @@ def now(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     return now
-
-
-def test_the_time_left_of_sampling_begins_as_a_bound_and_comes_near_to_the_truth(now):
-    stage, rest, seen = Stage("sample", 40, "responses", 100), [30, 50, 70, 90] * 10, []
-    now[0] += 60  # loading
-    stage.tokens(0)
-    active, began = [rest.pop(0) for _ in range(4)], now[0]
-    while active:
-        now[0] += 1
-        stage.tokens(len(active))
-        active = [length - 1 for length in active]
-        stage.advance(active.count(0))
-        active = [length for length in active if length]
-        active += [rest.pop(0) for _ in range(min(4 - len(active), len(rest)))]
-        seen.append((now[0] - began, stage.state()[-1]))
-    assert seen[0][1] == "at most 0:16:39 left"
-    really = seen[-1][0]
-    for at, line in seen[len(seen) // 2 : -1]:
-        word, left, _ = line.split()
-        _, minutes, seconds = map(int, left.split(":"))
-        assert word == "about"
-        assert abs(60 * minutes + seconds - (really - at)) < 0.3 * (really - at) + 30
 
 
 @pytest.mark.parametrize("width", [60, 120])
