@@ -20,7 +20,8 @@ TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name.st
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKEFILE = (ROOT / "Makefile").read_text()
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-NO_HINTS = ("CHANGELOG.md", "CONTRIBUTING.md", "log.md")  # documents that tell, and do not ask, users to type something
+# Documents that tell, and do not ask, users to type something.
+NO_HINTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "log.md")
 HEAVY = {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
 
 
