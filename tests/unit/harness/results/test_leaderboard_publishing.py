@@ -1,7 +1,5 @@
 """Publishing: cells are copied with what the kit says of their selectors; what cannot be published leaves nothing."""
 
-import json
-
 import pytest
 from support.cells import cell, entry, failed_cell, keep
 from support.paths import TOY
@@ -59,21 +57,6 @@ def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(built_by, tm
     assert '"from"' in paths[0].read_text()
     assert '"from"' not in (tmp_path / "results" / "colours" / paths[0].name).read_text()
     assert shown[paths[4].stem] == first
-
-
-def test_a_badge_of_another_kit_is_made_anew_where_the_selector_is_installed(built_by, quick_kit, tmp_path):
-    keep(tmp_path / "cells", built_by("shuffle"))
-    publish([], tmp_path, tmp_path, [TOY])
-    [path] = (tmp_path / "conformance").iterdir()
-    fresh = path.read_text()
-    for kit, plugins, shown in (("an older one", [], "passes 1"), (json.loads(fresh)["kit"], [TOY], "fails 2")):
-        failed = ["a", "b"] if plugins else []
-        path.write_text(json.dumps(json.loads(fresh) | {"kit": kit, "passed": 1, "failed": failed}))
-        [row] = publish([], tmp_path, tmp_path, plugins)
-        assert row["conformance"] == shown  # it cannot be tried here, or need not be
-    path.write_text(json.dumps(json.loads(fresh) | {"kit": "an older one"}))
-    publish([], tmp_path, tmp_path, [TOY])
-    assert path.read_text() == fresh
 
 
 def test_cells_are_named_by_the_beginning_of_their_keys_and_there_must_be_some(tmp_path):

@@ -6,17 +6,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.paths import TOY
 from support.stores import is_of_control
 
 HEAD = """
-import json, os, signal
+import json, os, signal, time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from harness import HarnessError, Problem, Task, correct, error, hookimpl, wrong
+from harness.errors import Lacking
 from harness_file_toy import WORDS, Colours, Parrot, Rule
-from harness.contracts import Measured
+from harness.contracts import Measured, Ran
 
 HERE = Path(__file__).parent
 
@@ -26,7 +28,6 @@ def note(*words):
         print(*words, file=notes)
 
 """
-KINDS = ("task", "engine", "embedder", "scorer", "selector", "executor")
 
 
 @pytest.fixture
@@ -45,6 +46,16 @@ def plugin(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def run(harness, tmp_path):
+    """`harness run` with the toy's plugins and those of a file: `run(own, "--task", ...)`."""
+
+    def call(own, *options, store=tmp_path / "runs"):
+        return harness("run", "--plugin", TOY, "--plugin", own, "--store", store, "--json", *options)
+
+    return call
 
 
 @pytest.fixture
