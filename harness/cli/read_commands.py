@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.errors import HarnessError
-from harness.plugin_system.command_options import Cells, Data, Json, Plugin, StoreDir, default_cells, show
+from harness.plugin_system.command_options import Cells, Data, Explain, Json, Plugin, StoreDir, default_cells, show
 from harness.system import console
 
 from .app import app, results_app
@@ -92,6 +93,7 @@ def leaderboard(
     over_pools: Annotated[
         bool, typer.Option("--across", help="Only one table: each selector's mean improvement over all pools.")
     ] = False,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Print tables of all cells in some folders, and write them as leaderboard.md, .csv and .json."""
@@ -111,12 +113,14 @@ def leaderboard(
         places = ", ".join(map(str, folders))
         raise HarnessError(f"leaderboard: no cells in {places}: run something first, or name a folder")
     if over_pools:
-        return show([asdict(line) for line in boards.across(tables)], as_json, result_tables.across)
+        return show(
+            [asdict(line) for line in boards.across(tables)], as_json, partial(result_tables.across, explain=explain)
+        )
     written = boards.write(out or (folders[0].parent if folders[0].name == "cells" else folders[0]), gathered, tables)
     if as_json:
         console.write(boards.as_json(tables))
     else:
-        result_tables.leaderboard([] if quiet else tables, written)
+        result_tables.leaderboard([] if quiet else tables, written, explain)
 
 
 @app.command()

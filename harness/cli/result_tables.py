@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.results.legends import RESTRICTED, TRUST, below, below_across
 from harness.results.rows import (
-    Column,
     Row,
     answer_remarks,
     columns,
@@ -23,36 +23,33 @@ from harness.system.console import Heading, console, put, short, word_table
 if TYPE_CHECKING:
     from harness.results.leaderboard import Board
 
-TRUST = {
-    "nominal": "nominal",
-    "rough": "rough, one problem has more than 3 % of the expected calls (docs/statistics.md)",
-    "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
-}
 BUDGETS = 6  # that a comparison shows of k = 1, 2, 4, ..., N: the last ones
 
 
-def results(rows: Sequence[Row], store: Path) -> None:
-    """Print a table for each pool: random selection in closed form, oracle, anti-oracle, and a row a selector."""
+def results(rows: Sequence[Row], store: Path, explain: bool = False) -> None:
+    """Print a table for each pool: random selection in closed form, oracle, anti-oracle, and a row a selector.
+
+    Below them: what columns mean (two lines, or with `explain` all), remarks on the data, the cells' keys.
+    """
     if not rows:
         return
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n, row.correct), []).append(row)
-    legend = dict.fromkeys(column.legend for pool in pools.values() for column in of_one_pool(pool) if column.legend)
-    explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
-    if controls := ", ".join(dict.fromkeys(row.name for row in rows if row.control)):
-        explained.append(f"controls ({controls}): simple orders; a selector by vectors should be more than these.")
+    for pool in pools.values():
+        of_one_pool(pool)
+    told = below((row.correct for row in rows), explain)
     trusts = dict.fromkeys(row.trust for row in rows if row.trust != "nominal")
-    explained += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows), *not_told(rows)]
+    told += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows), *not_told(rows)]
     if not any(row.solvable for row in rows):
-        explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
+        told.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     first, cells = rows[0], store / "cells"
     if first.errors:
         mark = ", over 1 %: the verifier needs a look" if first.flagged else ""
         reason = _reason(first, store) if first.errors == first.n * first.problems else ""
-        explained.append(f"verifier errors (counted as not correct): {first.errors}{mark}{reason}")
-    paths = [f"cell: {cells / row.cell}.json" for row in rows if not row.control]
-    put("\n".join([*explained, *(paths if len(paths) <= 8 else [f"cells: {cells}, {len(paths)} of them"])]))
+        told.append(f"verifier errors (counted as not correct): {first.errors}{mark}{reason}")
+    keys = [row.cell[:8] for row in rows if not row.control]
+    put("\n".join([*told, f"cells in {cells}: {', '.join(keys) if len(keys) <= 8 else len(keys)}"]))
 
 
 def _reason(row: Row, store: Path) -> str:
@@ -65,13 +62,13 @@ def _reason(row: Row, store: Path) -> str:
     return f"; the first: {short(reason, 200)}" if reason else ""
 
 
-def of_one_pool(rows: Sequence[Row]) -> list[Column]:
-    """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
+def of_one_pool(rows: Sequence[Row]) -> None:
+    """Print one table, with as many columns as fit the console; --json has all columns."""
     every = [column for column in columns(rows) if column.kept]
     first, controls, measured = lines(rows, every)
     headings = [Heading(column.head, column.kept, right=not column.is_text) for column in every]
     first += controls
-    table, shown = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])
+    table, _ = word_table(headings, [*first, *measured], console().width, ends=[len(first) - 1])
     row, names = rows[0], embedders(rows)
     about = dict.fromkeys([row.task, row.split, row.model, row.sampler, *(names if len(names) == 1 else ())])
     about_pools = f"{sizes(row)}, {row.trials} trials"
@@ -82,25 +79,26 @@ def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     put(table)
     for remark in (*verdict_remarks(rows[0]), *answer_remarks(rows)):
         put(f"{remark}.")
-    return [every[at] for at in shown]
 
 
-def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
-    """Print the leaderboards, their failed selectors, what the columns say, and the paths of the files written."""
-    legend: dict[str, None] = {}
+def leaderboard(boards: Sequence[Board], written: Sequence[Path], explain: bool = False) -> None:
+    """Print the leaderboards, their failed selectors, what the columns mean, and the paths of the files written."""
     for board in boards:
         if board.rows:
-            legend |= dict.fromkeys(column.legend for column in of_one_pool(board.lines) if column.legend)
-            put("\n".join([f"intervals: {TRUST[board.rows[0].trust]}.", *remarks(board.lines), *not_told(board.rows)]))
+            of_one_pool(board.lines)
+            trust = board.rows[0].trust
+            intervals = [] if trust == "nominal" else [f"intervals: {TRUST[trust]}."]
+            for line in (*intervals, *remarks(board.lines), *not_told(board.rows)):
+                put(line)
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
-    for line in legend:
-        put(line)
+    if counted_to := {board.rows[0].correct for board in boards if board.rows}:
+        put("\n".join(below(counted_to, explain)))
     if written:
         put(f"written: {', '.join(map(str, written))}")
 
 
-def across(lines: Sequence[Mapping[str, Any]]) -> None:
+def across(lines: Sequence[Mapping[str, Any]], explain: bool = False) -> None:
     """Print selectors across pools, and what the intervals bear."""
     headings = {name: Heading(name) for name in ("selector", "embedder", "reads")}
     if len({line["embedder"] for line in lines}) == 1:
@@ -118,13 +116,7 @@ def across(lines: Sequence[Mapping[str, Any]]) -> None:
     kept = {"pools": 8, "improvement\n(problems)": 9, "(pools)": 8, "solvable": 5, "worst": 7, "win/loss\n%": 4}
     numbers = [Heading(head, value, right=True) for head, value in kept.items()]
     put(word_table([*headings.values(), *numbers, Heading("worst pool", kept=3)], rows, console().width)[0])
-    put(
-        "reads: `answers` are extracted from the responses, or programs are run for them; ?: not installed or not said."
-        "\nimprovement: geometric mean over pools of random's mean / the selector's; above 1 = fewer calls."
-        "\n(problems): 95 % if the problems of these very pools were sampled anew."
-        "\n(pools): 95 % of the mean over pools like these, by Student's t: they are few, and no random sample."
-        "\nsolvable: the same mean over problems with a correct response; no order finds one in the others."
-    )
+    put("\n".join(below_across(explain)))
 
 
 def _interval(ends: Sequence[float | None] | None, digits: str = ".2f") -> str:
@@ -196,7 +188,7 @@ def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
         _numbers(("budget k", "solved within k", "restricted mean at k"), shares)
         counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"
         put(f"{counts}; {row['responses']:,} responses. Kaplan-Meier, ± one standard error over problems.")
-        put("restricted mean: verifier calls when stopping after k (k + 1 if none was correct).")
+        put(f"restricted mean: {RESTRICTED}")
 
 
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:

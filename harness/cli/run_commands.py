@@ -13,7 +13,7 @@ import typer
 
 from harness.errors import one_line
 from harness.jobs.options import RunConfig, SelectConfig
-from harness.plugin_system.command_options import Json, Yes, reserve_stdout, resumable, show, takes
+from harness.plugin_system.command_options import Explain, Json, Yes, reserve_stdout, resumable, show, takes
 from harness.system import console
 from harness.verifying.config import VerifyConfig
 
@@ -43,6 +43,7 @@ def run(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
@@ -50,7 +51,7 @@ def run(
     from harness.plugin_system.component import filled
 
     options = filled(merged(study, {**given, "preset": preset}, lambda name: _given(context, name)))
-    _run(of_study(study, options), dry_run, yes, as_json)
+    _run(of_study(study, options), dry_run, yes, explain, as_json)
 
 
 @app.command()
@@ -65,6 +66,7 @@ def rerun(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Make a cell again by the options that it records, and say whether it came out the same."""
@@ -75,7 +77,7 @@ def rerun(
     before = cells.read(path)
     said = {name: value for name, value in given.items() if name == "store" or _given(context, name)}
     config = studies.config_of(path, before, said)
-    for row in _run(config, dry_run, yes, as_json):
+    for row in _run(config, dry_run, yes, explain, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
         print(one_line(f"rerun: {studies.difference(before, now)}"), file=sys.stderr)
     if not dry_run and path.resolve().is_relative_to(config.store.resolve()):
@@ -88,7 +90,7 @@ def _given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _run(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
+def _run(config: RunConfig, dry_run: bool, yes: bool, explain: bool, as_json: bool) -> list[Row]:
     """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
     from harness.jobs import grid, until_correct
     from harness.jobs import run as jobs
@@ -108,7 +110,7 @@ def _run(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> list[Row
             return []
         lines, failures = (grid if config.grid else jobs).run(config, progress)
         rows: list[Row] = [row for row in lines if not row.control]
-        show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(lines, config.store))
+        show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(lines, config.store, explain))
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
         pool = cells.read(config.store / "cells" / f"{rows[0].cell}.json")["inputs"]["pool"]["key"]

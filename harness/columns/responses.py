@@ -22,7 +22,6 @@ from harness.system.json_text import digest, storable
 
 from .column import Column, Out, Part, Question, Todo, paid
 from .store import Rows, Store, about, is_part, read, table
-from .vectors import Vectors
 
 STEERED = 16  # a problem counts as so many rows under a sampler that steers, which reads many tokens a step
 MOST = 0.05  # largest missing share of all responses of a run
@@ -117,7 +116,7 @@ class Sampled(Column):
         return self.max_tokens
 
     def brings(self, other: Column) -> bool:
-        return isinstance(other, Vectors) and other.responses == self and bool(other.state)
+        return other.kind == "vectors" and other.pool == self and bool(getattr(other, "state", ""))
 
     def rows(self, question: Question, read_from: Sequence[Path]) -> int:
         return self.n
@@ -162,7 +161,7 @@ class Sampled(Column):
                 )
 
     def _sampled(self, todo: Sequence[Todo], out: Out, kept: Sequence[Responses] = ()) -> list[Responses]:
-        vectors = [column for column in out.wanted if isinstance(column, Vectors)]
+        vectors: Sequence[Any] = out.wanted  # of hidden states: the columns that this one brings
         journals = self.journals([each.question for each in todo], out)
         done: dict[int, tuple[int, int]] = {}
 

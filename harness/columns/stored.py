@@ -44,7 +44,7 @@ def stored_pool(root: Path, key: str) -> StoredPool:
         return StoredPool(matches[0])
     if matches:
         raise HarnessError(f"pool {key!r}: {len(matches)} pools of {root} begin so: write more of the key")
-    there = did_you_mean(key, list(known)).replace("installed", "there")
+    there = did_you_mean(key, known, "there")
     raise HarnessError(f"pool {key!r}: no such file, and no such key in {root} {there}")
 
 

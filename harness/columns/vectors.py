@@ -18,6 +18,7 @@ from harness.records import Floats, Message, Problem
 from harness.system.json_text import storable
 
 from .column import Column, Out, Part, Question, Todo
+from .responses import SCORE, responses_of
 from .store import count_rows, table
 
 BLOCK = 512  # rows that are projected at once: 6,400 x 4,096 take a quarter of the time and memory so
@@ -59,8 +60,6 @@ class Vectors(OfResponses):
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Embed: by a second pass of the engine, or by the embedder."""
-        from .responses import responses_of
-
         out.require_same()
         for each in todo:
             responses, reported = responses_of(each.given["responses"]), 0
@@ -218,8 +217,6 @@ class Scores(OfResponses):
     responses: Column
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
-        from .responses import SCORE
-
         out.require_same()
         for each in todo:
             texts = each.given["responses"]["text"].to_pylist()

@@ -178,7 +178,7 @@ def parse_grid(text: str) -> dict[str, list[str]]:
         axis, equals, values = part.partition("=")
         axis = axis.strip()
         if not equals or axis not in AXES:
-            raise HarnessError(f"--grid: no axis {axis!r} {did_you_mean(axis, AXES).replace('installed', 'axes')}")
+            raise HarnessError(f"--grid: no axis {axis!r} {did_you_mean(axis, AXES, 'axes')}")
         if axis in axes:
             raise HarnessError(f"--grid: axis {axis!r} is given twice")
         axes[axis] = [value.strip() for value in values.split("+")]

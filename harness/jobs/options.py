@@ -230,9 +230,7 @@ def checked(record: type, given: Mapping[str, Any], who: str, names: Mapping[str
     names = names or {field.name: field.name for field in dataclasses.fields(record)}
     unknown = next((name for name in given if name not in names), None)
     if unknown is not None:
-        raise HarnessError(
-            f"{who}: no option {unknown!r} {did_you_mean(unknown, names).replace('installed', 'options')}"
-        )
+        raise HarnessError(f"{who}: no option {unknown!r} {did_you_mean(unknown, names, 'options')}")
     return {names[name]: _checked(f"{who}: {name}", value, hints[names[name]]) for name, value in given.items()}
 
 

@@ -356,7 +356,9 @@ def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -
 def _of_split(context: Context, split: str) -> list[Problem]:
     task = context.task
     if split not in task.splits:
-        raise HarnessError(f"task {context.config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
+        raise HarnessError(
+            f"task {context.config.task!r}: no split {split!r} {did_you_mean(split, task.splits, 'splits')}"
+        )
     return list(task.problems(split))
 
 

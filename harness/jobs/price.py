@@ -153,7 +153,7 @@ def preflight(plan: Plan, columns: Sequence[Column] = (), counted: set[Column] |
     `counted` is that of `space`.
     If that is much, a short probe measures the model's speed, for which the model is loaded.
     """
-    cells, total = len(plan.orders), len(plan.questions)
+    cells, total = len(plan.orders) + len(plan.controls), len(plan.questions)
     parts: list[tuple[str, str, Outlook]] = []  # what is to do, its verb, and how long it takes
     pool = plan.responses
     if isinstance(pool, Sampled) and (missing := plan.store.missing(pool, plan.questions)):

@@ -132,8 +132,9 @@ def priced(config: RunConfig, progress: Progress, shown: set[Any]) -> tuple[list
     progress.say(costs.line)
     if plan.responses in shown:
         costs = costs._replace(outlook=price.Outlook())
-    rows = preview([*plan.common, *plan.orders.values()], plan.questions, plan.store, shown)
-    names = ["sample", "embed", "score", "verify", "audit", "chance", *(f"rank {spec}" for spec in plan.orders)]
+    orders = {**plan.orders, **plan.controls}
+    rows = preview([*plan.common, *orders.values()], plan.questions, plan.store, shown)
+    names = ["sample", "embed", "score", "verify", "audit", "chance", *(f"rank {spec}" for spec in orders)]
     rows = sorted(
         [{**row, "stage": "sample" if row["stage"] == "import" else row["stage"]} for row in rows],
         key=lambda row: names.index(row["stage"]),

@@ -7,12 +7,12 @@ the budget ended first. The whole run is one more file, scored apart from cells 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from harness.columns.column import Out, Part, Question, Todo
+from harness.columns.column import Column, Out, Part, Question, Todo
 from harness.columns.responses import Sampled, response_rows
 from harness.columns.store import table
 from harness.columns.verdicts import graded
@@ -43,6 +43,8 @@ class Sequences(Sampled):
 
     grader: Part
 
+    rows = Column.rows  # problems are counted
+
     @property
     def together(self) -> int:  # type: ignore[override]
         """As many problems as suit the engine with the first wave."""
@@ -51,10 +53,6 @@ class Sequences(Sampled):
     def part(self, question: Question) -> Any:
         """What the model sees, and what the grader reads."""
         return [question.asked, question.graded]
-
-    def rows(self, question: Question, read_from: Sequence[Any]) -> int:
-        """1: problems are counted."""
-        return 1
 
     def make(self, todo: Sequence[Todo], out: Out) -> None:
         """Sample and verify; each problem is kept as soon as it ends.
@@ -143,9 +141,8 @@ def planned(config: RunConfig, progress: Progress, context: Context | None = Non
     plan = make_plan(config, progress, context=context)
     assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
     assert plan.part_of_task is not None
-    pool = plan.responses
-    settings = pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed
-    made = Sequences(*settings, plan.part_of_task, stop=pool.stop)
+    settings = {each.name: getattr(plan.responses, each.name) for each in fields(plan.responses)}
+    made = Sequences(**settings, grader=plan.part_of_task)
     charge(plan, made)
     return replace(plan, responses=made, vectors=None, verdicts=None), made
 

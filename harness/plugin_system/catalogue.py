@@ -19,7 +19,7 @@ def _kind(text: str) -> str:
     """The kind that a text names, in the singular or plural; HarnessError if there is none."""
     kind = HOOKS.get(f"register_{text}", text)
     if kind not in KINDS:
-        raise HarnessError(f"unknown kind {text!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
+        raise HarnessError(f"unknown kind {text!r} {did_you_mean(kind, KINDS, 'kinds')}")
     return kind
 
 
@@ -47,7 +47,7 @@ def kind_of(name: str, plugin_files: Sequence[Path]) -> str:
     registered = load_registry(plugin_files).registrations
     kinds = {each.kind for each in registered if name in (each.name, each.full_name)}
     if not kinds:
-        guess = did_you_mean(name, {each.name for each in registered}).partition("installed")[0].strip(" (")
+        guess = did_you_mean(name, {each.name for each in registered}, "")
         raise HarnessError(f"show: nothing is named {name!r}" + (f": {guess}" if guess else ": see `harness list`"))
     return min(kinds, key=KINDS.index)
 

@@ -123,6 +123,7 @@ def reserve_stdout(context: typer.Context, value: bool) -> bool:
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of a table.", callback=reserve_stdout, is_eager=True)
 ]
+Explain = Annotated[bool, typer.Option("--explain", help="Say below the table what each column and mark means.")]
 Plugin = Annotated[
     list[Path] | None, typer.Option("--plugin", help="A plugin in a single file, e.g. ./my_selector.py; repeatable.")
 ]

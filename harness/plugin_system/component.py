@@ -100,10 +100,8 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
     accepted = {name: hint for name, hint in signature(factory).items() if name not in context}
     if unknown := [name for name in spec.params if name not in accepted]:
         takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
-        guess, asked, _ = did_you_mean(unknown[0], accepted).partition("?")
-        raise HarnessError(
-            f"{registration.name}: no parameter {unknown[0]!r} ({guess.lstrip('(') + '? ' if asked else ''}{takes})"
-        )
+        guess = did_you_mean(unknown[0], accepted, "")
+        raise HarnessError(f"{registration.name}: no parameter {unknown[0]!r} ({guess}{' ' * bool(guess)}{takes})")
     arguments = {name: _value(registration.name, name, text, accepted[name]) for name, text in spec.params.items()}
     try:
         with contained():

@@ -243,7 +243,7 @@ def _register(registry: Registry, origin: Origin, plugin: object) -> Iterator[Fa
         problem = f"has a hook of the wrong signature: {' '.join(str(failure).split())}"
         if str(failure).startswith("unknown hook"):
             unknown = str(failure).split("'")[1]
-            problem = f"has an unknown hook {unknown!r} {did_you_mean(unknown, HOOKS)}"
+            problem = f"has an unknown hook {unknown!r} {did_you_mean(unknown, HOOKS, 'hooks')}"
         yield Fault(origin, problem, traceback.format_exc())
         return
     implementations = manager.get_hookcallers(plugin) or []

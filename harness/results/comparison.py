@@ -24,6 +24,7 @@ from harness.system.json_text import digest
 
 from . import cells, rows
 from .cells import Cell
+from .legends import ordinal
 from .rows import Keyed
 
 METRICS = ("p_random", "k95", "calls_saved", "trust", "budget", "p_budget")
@@ -52,7 +53,7 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         raise HarnessError(f"compare: {names[0]!r} and {names[1]!r} have no problem in common")
     first, second = (rows.outcomes([(key, _part(cell, shared)) for key, cell in group]) for group in both)
     if first.correct != second.correct:
-        to = [f"the {rows.ordinal(each.correct)}" for each in (first, second)]
+        to = [f"the {ordinal(each.correct)}" for each in (first, second)]
         raise HarnessError(
             f"compare: the cells count to {to[0]} and to {to[1]} correct response: run both with one --correct"
         )

@@ -37,6 +37,7 @@ from . import rows as all_rows
 from .cells import Cell
 from .inert_text import csv_table, without_folders
 from .inert_text import markdown as inert
+from .legends import below, ordinal
 from .rows import (
     Interval,
     Keyed,
@@ -46,7 +47,6 @@ from .rows import (
     columns,
     lines,
     not_told,
-    ordinal,
     remarks,
     sizes,
     verdict_remarks,
@@ -245,19 +245,21 @@ def _rounded(value: Any) -> Any:
     return [_rounded(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
-EXPLAINED = """\
-Made by `harness leaderboard` from the cells beside it, and from nothing else. samples-to-correct is the mean number of
-verifier calls up to the first correct response (n + 1 where there is none), improvement random's mean by the
-selector's with a 95 % interval over problems, q the share of false discoveries among rows called different from random,
-k95 the calls after which 95 % of the solvable problems are solved (in brackets those saved against random). The gain is
-pass@k less random's in points, with a 95 % interval, at the budget where random solves about half of what can be
-solved; a subset method has no rank, so its q and its win / tie / loss (marked @k) are those of that budget. All other
-values (pass@k, the oracles, conformance) are in leaderboard.csv, and docs/statistics.md says how they are computed."""
+MADE = (
+    "Made by `harness leaderboard` from the cells beside it, and from nothing else. All values are in leaderboard.csv; "
+    "docs/statistics.md says what each one means."
+)
 
 
 def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
     """The tables as Markdown, and below them the faults, as "Not counted"."""
-    parts = ["# Leaderboard", EXPLAINED, *(part for table in tables for part in _section(table))]
+    counted_to = [table.rows[0].correct for table in tables if table.rows]
+    parts = [
+        "# Leaderboard",
+        MADE,
+        *(["\n".join(below(counted_to))] if counted_to else []),
+        *(part for table in tables for part in _section(table)),
+    ]
     if faults:
         parts.append("Not counted:\n\n" + "\n".join(f"- {inert(fault)}" for fault in faults))
     return "\n\n".join(parts) + "\n"

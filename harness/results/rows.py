@@ -10,7 +10,7 @@ pools.
 docs/statistics.md explains each metric and how far its interval can be trusted.
 
 Below them stands one list of columns, which the terminal, notebooks and leaderboard.md show in different styles, and
-the remarks below a table.
+the remarks on the data below a table (what its columns mean: legends.py).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from harness.system.json_text import canonical_json
 
 from . import cells
 from .cells import Cell
+from .legends import ordinal
 
 Interval = Sequence[float] | None  # its two ends
 ByBudget = Mapping[str, float | None]  # a budget, as text -> the value at this budget
@@ -355,29 +356,6 @@ def references(row: Row) -> list[Reference]:
 # The columns of a table.
 
 
-LEGENDS = {
-    "samples-to": "mean rank of the first correct response (n + 1 if there is none).",
-    "improvement": "random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
-    "q": "the share of false discoveries, if this row is called different from a random order.",
-    "p": "could a random order do this on these pools?",
-    "win/tie/loss": "chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
-    "gain": "how much more often than a random order it has a correct response among the first k.",
-    "k95": "calls to 95 % of the ceiling (saved against random).",
-    "hits": "how many of the first k are correct.",
-    "EF": "enrichment factor, how many correct ones the head of an order holds, as a multiple of random's.",
-}
-LATER_LEGENDS = {  # where the m-th correct response is counted to
-    "samples-to": "mean rank of the {nth} correct response (n + 1 if there are fewer).",
-    "gain": "how much more often than a random order it has {m} correct responses among the first k.",
-    "pass": "how often at least {m} of the first k are correct.",
-}
-
-
-def ordinal(m: int) -> str:
-    """The ordinal number: "1st", "2nd", "10th"."""
-    return f"{m}{'th' if m % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(m % 10, 'th')}"
-
-
 def sizes(row: Row) -> str:
     """What a table says of its pools: n, or from where to where it goes, how many problems, and what is counted to."""
     least = int([*row.pass_at_k_random][-1])
@@ -395,7 +373,6 @@ class Column:
     reference    reference -> text in the line of a `Reference`
     kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
     is_text      whether it is aligned to the left; such texts come from plugins, and may hold any character
-    correct      which correct response the table counts to
     """
 
     head: str
@@ -403,20 +380,11 @@ class Column:
     reference: Callable[[Reference], str] = lambda reference: ""
     kept: int = 10
     is_text: bool = False
-    correct: int = 1
 
     @property
     def one_line(self) -> str:
         """Its heading without line breaks."""
         return self.head.replace("-\n", "-").replace("\n", " ").strip()
-
-    @property
-    def legend(self) -> str:
-        """One sentence that explains it below the table; "" if its heading says all."""
-        name = "EF" if self.head.startswith("EF") else self.one_line.partition(" ")[0].partition("@")[0]
-        texts = LEGENDS if self.correct == 1 else LEGENDS | LATER_LEGENDS
-        text = texts.get("samples-to" if name.startswith("samples-to") else name, "")
-        return text and f"{name}: {text.format(m=self.correct, nth=ordinal(self.correct))}"
 
 
 def percent(value: float | None) -> str:
@@ -478,7 +446,7 @@ def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
             f"EF{share}%\n[95 %]", text, lambda line: "1" if line.enrichment_factor else "", 10 if share == "5" else 8
         )
 
-    made = [
+    return [
         Column("selector", lambda row: row.name, lambda line: line.label, is_text=True),
         Column("embedder", lambda row: row.embedder, kept=10 if len(embedders(rows)) > 1 else 0, is_text=True),
         Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
@@ -505,7 +473,6 @@ def columns(rows: Sequence[Row], in_file: bool = False) -> list[Column]:
         *(hits(k) for k in BUDGETS if k in (kept_hits.hits_at_k or {})),
         *(enriched(share) for share in kept_hits.enrichment_factor or {}),
     ]
-    return [replace(column, correct=first.correct) for column in made]
 
 
 def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
@@ -545,10 +512,6 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         f"{count} versions of {selector} (code or settings changed), in brackets the cells that `harness run` named."
         for selector, count in Counter(row.selector for row in rows if row.version is not None).items()
     ]
-    if any(row.learns for row in rows):
-        sentences.append(
-            "(learns): it is told the outcome of each of its picks before the next; an order alone is not."
-        )
     counts = [row.disputed for row in rows if row.disputed is not None]
     return [*sentences, f"disputed grades: {max(counts)}."] if counts else sentences
 

@@ -323,7 +323,7 @@ def words_of(command: str, names: Sequence[str], what: str) -> list[str]:
         raise HarnessError(f"{what}: no shell reads {operator[0]!r}: write sh -c '...', or quote it")
     used = PLACEHOLDER.findall(command)
     for name in set(used) - set(names):
-        guess = did_you_mean(name, names).replace("installed", "known")
+        guess = did_you_mean(name, names, "known")
         raise HarnessError(f"{what}: nothing is put in for {{{name}}} {guess}")
     if not {"response_file", "index"} & set(used):
         raise HarnessError(f"{what}: say where the response goes, e.g. 'python check.py {{response_file}}'")

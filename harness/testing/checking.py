@@ -126,7 +126,7 @@ def checks(kind: str) -> tuple[Check, ...]:
     """The checks of a kind ("selector", "task", "sampler", "embedder", "engine"), the basic ones first."""
     kind = kind.removesuffix("s")
     if kind not in KINDS:
-        raise HarnessError(f"no checks for kind {kind!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
+        raise HarnessError(f"no checks for kind {kind!r} {did_you_mean(kind, KINDS, 'kinds')}")
     for name in ("selector_checks", "task_checks", "engine_checks"):  # they fill the table
         importlib.import_module(f".{name}", __package__)
     return _BASIC[kind] + _OTHERS[kind]

@@ -12,8 +12,9 @@ import numpy as np
 from harness.records import Floats
 from harness.results import cells
 from harness.results.leaderboard import gather
+from harness.results.legends import ordinal
 from harness.results.rows import Row as ResultRow
-from harness.results.rows import ordinal, row
+from harness.results.rows import row
 from harness.scoring.metrics import Outcomes, random_samples_to_correct
 
 from .request import CHOICES, PAPERS_SELECTOR, Request, Row

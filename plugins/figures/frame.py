@@ -103,7 +103,7 @@ def _figure(request: Request) -> Any:
     registry = load_registry(request.plugin_files)
     known = [registration.name for registration in registry.of_kind("plot")]
     if request.name not in known:
-        guess = did_you_mean(request.name, known).replace("installed", "figures")
+        guess = did_you_mean(request.name, known, "figures")
         raise HarnessError(f"plot: no figure {request.name!r} {guess}")
     return build(registry, "plot", request.name)
 

@@ -92,7 +92,7 @@ def locate(model: str, takes_gguf: bool = False) -> Location:
         if model == smollm2.NAME:
             return Location(model, smollm2.fetched())
         if "/" not in model:
-            guess = did_you_mean(model, [*embedded_names(), smollm2.NAME]).replace("installed", "embedded")
+            guess = did_you_mean(model, [*embedded_names(), smollm2.NAME], "embedded")
             raise HarnessError(f"unknown model {model!r} {guess}: else give a folder, or a hub id as org/name")
         return Location(model, None)
     if path.suffix.lower() == ".gguf" and path.is_file() and takes_gguf:

@@ -122,7 +122,7 @@ def show(pool: str, root: Path, problem_id: str | None = None, statuses: Collect
     if statuses and not graded:
         raise HarnessError(f"pool show: pool {stored.key} has no verdicts: grade it by `harness pool audit`")
     if problem_id is not None and problem_id not in stored.questions:
-        guess = did_you_mean(problem_id, list(stored.questions)).replace("installed", "there")
+        guess = did_you_mean(problem_id, stored.questions, "there")
         raise HarnessError(f"pool show: pool {stored.key} has no problem {problem_id!r} {guess}")
     problems = []
     for problem, responses, rows in _graded_rows(stored):

@@ -37,8 +37,8 @@ _ACCENT = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
 _STACKED = re.compile(f"({_ACCENT}{{4}}){_ACCENT}+")
 
 
-def page(data: Mapping[str, Any], frame: str = "page.html", scripts: Sequence[str] = SCRIPTS) -> bytes:
-    """Return an HTML page as UTF-8, with `data` as JSON in it; the same data gives the same bytes."""
+def page(data: Mapping[str, Any], name: str = "report", scripts: Sequence[str] = SCRIPTS) -> bytes:
+    """Return an HTML page as UTF-8: NAME.html in its frame, with `data` as JSON; the same data gives the same bytes."""
     light, dark = (" ".join(f"--c{i}: {colour};" for i, colour in enumerate(each)) for each in (COLOURS, DARK))
     style = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
     style, script, content = style + _part("page.css"), joined_script(scripts), encoded(data)
@@ -47,9 +47,10 @@ def page(data: Mapping[str, Any], frame: str = "page.html", scripts: Sequence[st
     allowed = f"'sha256-{hashes[0]}'" + (f" 'nonce-{nonce}'" if nonce else "")
     policy = f"default-src 'none'; script-src {allowed}; style-src 'sha256-{hashes[1]}'; "
     policy += "base-uri 'none'; form-action 'none'"
-    parts = {"policy": policy, "style": style, "script": script, "data": content.decode()}
+    parts = {"policy": policy, "style": style, "script": script, "data": content.decode(), "name": name}
+    parts["body"] = _part(f"{name}.html")
     parts["nonce"] = f' nonce="{nonce}"' if nonce else ""
-    return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part(frame)).encode()
+    return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part("frame.html")).encode()
 
 
 def side_file(report: str, view: Mapping[str, Any]) -> bytes:

@@ -23,11 +23,6 @@ const MORE = [
 ];
 const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${count(Math.abs(value))}`;
 
-const WORTH = {
-  "few problems": " With so few problems an interval is a rough guide.",
-  rough: " A few hard problems hold much of the calls: an interval is a rough guide.",
-};
-
 function showTable() {
   const titles = ["selector", "samples-to-correct", "improvement", "against random", "win/tie/loss %"];
   titles.push(...data.budgets.map((k) => `pass@${k} %`));
@@ -37,12 +32,7 @@ function showTable() {
   const body = el("tbody", {});
   byId("table").append(el("tbody", {}, ...references.map((row) => tableRow(row, scale))), body);
   sortable(byId("table"), columns, rows, body);
-  byId("table-note").textContent =
-    `samples-to-correct: mean rank of the ${data.about.nth} correct response (n + 1 where there ` +
-    `${data.about.correct === 1 ? "is none" : `are fewer; pass@k: at least ${data.about.correct} of the first k are correct`}). improvement: random's mean / ` +
-    "the selector's, with 95 % interval over problems; above 1 = fewer verifier calls. win/tie/loss: chance of a lower, " +
-    "equal, higher rank than a random order has. oracle, anti-oracle: who knows the verdicts and takes a correct response " +
-    `first, or last.${WORTH[data.about.trust] || ""}${absent()}` +
+  byId("table-note").textContent = data.about.legend.join(" ") + absent() +
     data.about.one_answer.map((line) => ` ${line[0].toUpperCase()}${line.slice(1)}.`).join("");
   byId("more").addEventListener("click", () => showMore(byId("more").getAttribute("aria-expanded") === "false"));
   byId("results-csv").addEventListener("click", () => saveCsv("report-results.csv", resultLines()));

@@ -14,7 +14,8 @@ from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import cells
 from harness.results.inert_text import without_folders
-from harness.results.rows import Row, one_answer_of, ordinal, references, row, with_q
+from harness.results.legends import ordinal
+from harness.results.rows import Row, one_answer_of, references, row, with_q
 from harness.scoring.curves import band, budgets, oracle_shares, random_shares, selected_shares
 from harness.system.json_text import canonical_json, digest
 from harness.system.progress import Progress

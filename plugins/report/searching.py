@@ -91,7 +91,7 @@ def write_search(
     out = out or journal.with_name(f"{journal.stem}-report.html")
     about = {name: header.get(name) for name in ("selector", "embedder", "model", "verifier")}
     data = {"journal": journal.name, "about": without_folders(about), "views": views}
-    write_atomically(out, page(data, "search.html", SCRIPTS))
+    write_atomically(out, page(data, "search", SCRIPTS))
     return out
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from harness.results.inert_text import without_folders
-from harness.results.rows import answer_remarks, beside_controls, not_told, ordinal, verdict_remarks
+from harness.results.legends import LEGENDS, TRUST, ordinal
+from harness.results.rows import answer_remarks, beside_controls, not_told, verdict_remarks
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.files import disk_errors, write_atomically
 from harness.system.json_text import digest
@@ -34,6 +35,7 @@ PAGE_BYTES = 2_600_000  # of them, about
 LIST_BYTES = 1_200_000  # of JSON; a longer list of problems holds the means of the trials' ranks, not each rank
 PROMPT, PROMPTS_BYTES = 80, 300_000  # characters of a prompt that the search finds, if they all have room
 FILES_BYTES = 100_000_000  # of all files beside the page; texts are cut so that they need no more
+EXPLAINED = ("samples-to-correct", "improvement", "win/tie/loss", "pass@k", "oracle, anti-oracle")  # below the table
 FILE_BYTES = (60_000, 1_000_000)  # of one file, at least and at most
 
 
@@ -93,12 +95,15 @@ def _about(shown: Sequence[Cell]) -> dict[str, Any]:
     labels, row = cell.content["labels"], cell.row
     alike = [line[:-1] for line in not_told(beside_controls([each.row for each in (*shown, *cell.controls)]))]
     no_use = [] if row.solvable else ["no response is correct: no selector can differ here"]
+    legend = [f"{name}: {LEGENDS[name]}" for name in EXPLAINED]
+    legend += [] if row.trust == "nominal" else [f"intervals: {TRUST[row.trust]}."]
     besides = [f"the same store has also {'; '.join(cell.besides)}"] if cell.besides else []
     return {
         "title": list(dict.fromkeys(str(labels[name]) for name in ("task", "split", "model", "sampler"))),
         **{name: getattr(row, name) for name in ("n", "problems", "solvable", "errors", "flagged", "trust", "correct")},
         **{"least": int([*row.pass_at_k_random][-1]), "nth": "first" if row.correct == 1 else ordinal(row.correct)},
         **{name: labels[name] for name in ("trials", "seed")},
+        "legend": legend,
         "remarks": [*verdict_remarks(row), *no_use, *alike, *besides],
         "pool": cell.pool,
         "versions": cell.content.get("versions", {}),

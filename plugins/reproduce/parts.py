@@ -160,7 +160,7 @@ def names() -> list[str]:
 def named(name: str, scale: str, store: Path, given: Mapping[str, Sequence[str]]) -> Reproduction:
     """The reproduction with this name; HarnessError if there is none, or no such scale."""
     if name.lower() not in names():
-        raise HarnessError(f"reproduce: no {name!r} {did_you_mean(name, names()).replace('installed', 'there are')}")
+        raise HarnessError(f"reproduce: no {name!r} {did_you_mean(name, names(), 'there are')}")
     if scale not in SCALES:
         raise HarnessError(f"reproduce: --scale must be {' or '.join(SCALES)}, got {scale!r}")
     return Reproduction(name.lower(), scale, store, given)

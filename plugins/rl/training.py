@@ -116,9 +116,7 @@ def converted(given: Mapping[str, Any], types: Mapping[str, Any], who: str, what
     values: dict[str, Any] = {}
     for name, text in given.items():
         if name not in types:
-            raise HarnessError(
-                f"{who}: no {what} {name!r} {did_you_mean(name, types).replace('installed', f'{what}s')}"
-            )
+            raise HarnessError(f"{who}: no {what} {name!r} {did_you_mean(name, types, f'{what}s')}")
         try:
             values[name] = TypeAdapter(types[name]).validate_python(text)
         except ValidationError as failure:

@@ -277,6 +277,19 @@ def test_the_notebook_runs_in_ipython_and_a_changed_cell_is_ranked_again(tmp_pat
     assert printed.endswith("True")
 
 
+COMPARED = r"\n[\w-]+ needs [\d.]+ checks, random order [\d.]+\."
+FOUND = r"1\d of 20 active candidates found in \d+ checks:\n.*\nAt random \d+ checks would find [\d.]+\."
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"), [("verify_next", FOUND), pytest.param("compare", COMPARED, marks=pytest.mark.slow)]
+)
+def test_an_example_runs_as_it_stands(tmp_path, name, printed):
+    ended = run_to_end([sys.executable, ROOT / "examples" / f"{name}.py"], cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert re.search(printed, ended.stdout)
+
+
 def test_the_notebooks_outputs_are_stripped():
     cells = json.loads((ROOT / "examples" / "harness.ipynb").read_text())["cells"]
     assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []

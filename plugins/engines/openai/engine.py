@@ -351,7 +351,7 @@ class OpenAI:
             return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({failure})")
         names = [entry["id"] for entry in self._listed]
         if names and self._model not in names:
-            guess = did_you_mean(self._model, names).replace("installed", "it serves")
+            guess = did_you_mean(self._model, names, "it serves")
             return HarnessError(f"openai: no model {self._model!r} at {server.url} {guess}")
         where = f"{server.url}{PATHS[self.api]} for model {self._model!r} ({failure})"
         return HarnessError(f"openai: nothing at {where}: check url, --model and api=chat|completions")

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from harness.cli import result_tables as tables
 from harness.results.leaderboard import Board
-from harness.results.rows import Row, chance
+from harness.results.legends import LEGENDS, TRUST
+from harness.results.rows import Row, chance, columns
 from harness.scoring import metrics
 from harness.scoring.metrics import Outcomes
 from harness.system import console as printing
@@ -76,11 +77,16 @@ def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain_a_narrow_o
     assert "None" not in shown(tables.of_one_pool, [replace(row, **nothing) for row in ROWS], width=170)
 
 
-def test_the_legend_explains_the_columns_that_are_shown_and_no_other(shown, tmp_path):
-    narrow, wide = (shown(tables.results, ROWS, tmp_path, width=width) for width in (72, 170))
-    legends = ("samples-to-correct", "improvement", "win/tie/loss", "gain", "k95", "p")
-    assert [name for name in legends if re.search(rf"^{name}: ", wide, re.M)] == list(legends)
-    assert [name for name in legends if re.search(rf"^{name}: ", narrow, re.M)] == list(legends[:3])
+def test_two_lines_below_a_table_say_what_it_counts_and_explain_says_what_each_column_and_mark_means(shown, tmp_path):
+    short, full = (shown(tables.results, ROWS, tmp_path, explain, width=80) for explain in (False, True))
+    told = [line for line in short.splitlines() if line.startswith(tuple(f"{name}: " for name in LEGENDS))]
+    assert [line.partition(":")[0] for line in told] == ["samples-to-correct", "improvement"]
+    assert told[1].endswith("More: --explain")
+    heads = [re.sub(r"@\d+", "@k", column.one_line.partition(" ")[0]) for column in columns(ROWS)]
+    assert set(heads) - set(LEGENDS) == {"selector", "embedder", "seeds"}
+    assert [name for name in LEGENDS if f"\n{name}: " not in full] == []
+    every = shown(tables.leaderboard, [Board({}, ROWS, ())] * 2, (), True, width=160)
+    assert every.count("win/tie/loss: ") == 1
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -106,11 +112,11 @@ def test_a_subset_method_shows_its_test_and_shares_at_the_budget(shown):
 def test_a_table_says_of_how_many_seeds_and_what_its_intervals_and_grades_are_worth(shown, tmp_path):
     seeds = [replace(row, seeds=[0, 1, 2], disputed=4, trust="rough") for row in ROWS]
     text = shown(tables.leaderboard, [Board({}, seeds, [("twice", "broke")])], [tmp_path], width=160)
-    for part in ("5 trials, 3 seeds", "failed: twice: broke", "disputed grades: 4.", tables.TRUST["rough"]):
+    for part in ("5 trials, 3 seeds", "failed: twice: broke", "disputed grades: 4.", TRUST["rough"]):
         assert part in text
     rows = [replace(row, errors=3, flagged=True, trust="few problems") for row in ROWS]
     text = shown(tables.results, rows * 3, tmp_path, width=160)
-    assert f"intervals: {tables.TRUST['few problems']}." in text
+    assert f"intervals: {TRUST['few problems']}." in text
     assert "verifier errors (counted as not correct): 3, over 1 %: the verifier needs a look" in text
-    assert f"cells: {tmp_path}/cells, 9 of them" in text
-    assert f"cell: {tmp_path}/cells/abc.json" in shown(tables.results, ROWS, tmp_path, width=160)
+    assert f"cells in {tmp_path}/cells: 9" in text
+    assert f"cells in {tmp_path}/cells: abc, abc, abc" in shown(tables.results, ROWS, tmp_path, width=160)

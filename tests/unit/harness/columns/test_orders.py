@@ -319,7 +319,7 @@ def test_a_run_tells_outcomes_of_own_picks_alone_ends_at_the_first_correct_one_a
 
     assert "RuntimeError: [] " in run(0).err
     assert "RuntimeError: [(4, 0.0), (3, 0.0)] " in run(2).err
-    outcome = run(99)
+    outcome = run(99, "--explain")
     assert "told (learns)" in outcome.out
     assert "(learns): it is told the outcome of each of its picks before the next" in outcome.out
     rows = run(99, "--json").rows

@@ -40,8 +40,8 @@ def test_a_run_says_what_is_to_do_before_it_begins(toy):
     lines = toy("--selector", "shuffle", "--selector", "spread", "--limit", 4).err.splitlines()
     # 64 vectors of 8 numbers, 64 x (12 + 2.5 x 8) bytes of texts, 64 x 2 of verdicts; four files of each
     disk = "disk: 18 kB of vectors, up to about 18 kB of texts, about 17 kB of verdicts ("
-    responses = "64 responses to sample (at most 512 tokens), 64 responses to grade"
-    assert lines[0].startswith(f"to do: 2 cells, 4 problems, {responses}, {disk}")
+    responses = "64 responses to sample (at most 512 tokens), 64 responses to grade"  # two, and three controls
+    assert lines[0].startswith(f"to do: 5 cells, 4 problems, {responses}, {disk}")
     assert "sampling takes" not in lines[0]  # short runs are not probed
     assert lines[1].startswith("sample: ")
     again = toy("--selector", "spread").err
@@ -150,7 +150,7 @@ def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
     for vectors in files_of(tmp_path / "runs", "vectors"):
         vectors.unlink()
     again = toy("--selector", "spread", "--data", 24)
-    assert "to do: 1 cell, 24 problems, 384 responses to embed, embedding takes up to about 0:00:00" in again.err
+    assert "to do: 4 cells, 24 problems, 384 responses to embed, embedding takes up to about 0:00:00" in again.err
     assert again.code == 0
 
 

@@ -97,6 +97,8 @@ def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
     assert not (tmp_path / "runs").exists()
     toy("--selector", "shuffle", "--limit", "4")
     assert [(row["there"], row["to_make"]) for row in toy("--selector", "shuffle", "--dry-run").rows] == [(4, 2)] * 4
+    stages = [row["stage"] for row in toy("--selector", "spread", "--dry-run").rows]
+    assert stages[-4:] == ["rank spread", "rank length", "rank length:first=long", "rank norm"]  # controls are counted
 
 
 def run_with(plugin, store, **options):

@@ -50,6 +50,10 @@ def test_a_seed_that_fails_does_not_end_the_others(train):
     assert last.startswith("failed: seed 2: rl train: the trainer ended with exit status 1 after step 2: ValueError")
     again = train("--trainer", "counting:fails_at=3,fails_with=2", "--seeds", "1", "2", "3", "--json")
     assert (again.code, [row["steps"] for row in again.rows]) == (0, [6, 6, 6])
+    alone = train("--trainer", "counting:fails_at=4,fails_with=2", "--seed", "2")
+    assert (alone.code, alone.out) == (1, "")
+    assert alone.err.splitlines()[-1].startswith("failed: seed 2: rl train: the trainer ended with exit status 1")
+    assert alone.err.count("failed: ") == 1
 
 
 def test_a_dry_run_prints_the_configuration_and_the_command_and_leaves_nothing(train, tmp_path):
