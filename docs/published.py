@@ -54,7 +54,7 @@ def called(board: Board) -> str:
         task = "HumanEval"
     sampler = board.about["sampler"]
     sampled = "" if sampler in ("pool", "vanilla") else f", {sampler}"
-    return f"{MODELS.get(board.about['model'], board.about['model'])}, {task}{sampled}, n = {board.about['n']}"
+    return f"{MODELS.get(board.about['model'], board.about['model'])}, {task}{sampled}"
 
 
 def ladder(selector: str, embedder: str) -> list[tuple[Board, Row]]:
