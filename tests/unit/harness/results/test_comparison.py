@@ -113,10 +113,9 @@ def test_what_cannot_be_compared_is_one_line(store, tmp_path):
 
 def test_a_key_is_looked_for_among_readable_cells_alone(tmp_path):
     first, second = keep(tmp_path / "cells", cell(entries("spread")), cell(entries("shuffle"), "shuffle"))
-    for folder, content in (("conformance", "{}"), ("other", "no cell")):
-        (tmp_path / "cells" / folder).mkdir()
-        (tmp_path / "cells" / folder / f"{first.stem[:6]}{folder}.json").write_text(content)
-    (tmp_path / "cells" / "other" / f"{first.stem[:6]}other.json").rename(tmp_path / "cells" / "zz.json")
+    for name, content in ((f"sequences/{first.stem[:6]}.json", "{}"), ("other/zz.json", "no cell")):
+        (tmp_path / "cells" / name).parent.mkdir()
+        (tmp_path / "cells" / name).write_text(content)
     assert compare([first.stem[:6], second.stem], [tmp_path])["problems"] == 4
     where = [tmp_path / "cells"]
     assert refusal_of(compare, ["none", second.stem], where) == (

@@ -48,7 +48,7 @@ def test_controls_stand_with_the_references_and_in_no_row(screen, harness, tmp_p
     assert "controls" not in uniform  # it reads no vectors
     assert {"control"} & {*repexp, *uniform} == set()
     assert sections(harness("leaderboard", tmp_path / "runs").out)[0] == ["random", "oracle", "anti-oracle", *CONTROLS]
-    [board] = json.loads((tmp_path / "runs" / "leaderboard.json").read_text())
+    [board] = json.loads(harness("leaderboard", tmp_path / "runs", "--json").out)
     assert [row["selector"] for row in board["controls"]] == CONTROLS
     assert {row["selector"] for row in board["rows"]} == {"repexp", "uniform"}
     alone = json.loads(harness("leaderboard", *_without_controls(tmp_path), "--json").out)
