@@ -15,7 +15,7 @@ from harness.results.leaderboard import Across, Board, Gathered, across
 from harness.results.published import SEQUENCES, named, places, read
 from harness.results.rows import Row
 from harness_plugins.figures import frame
-from harness_plugins.figures.request import Request
+from harness_plugins.figures.request import PAPERS_SELECTOR, Request
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -81,9 +81,10 @@ def ladder(selector: str, embedder: str) -> list[tuple[Board, Row]]:
 
 
 def of_seed_0() -> list[Cell]:
-    """The cells on language models' answers of the first seed and of at most a hundred responses a problem."""
+    """RepExp's cells on language models' answers, of the first seed and of at most a hundred responses a problem."""
     made = map(read, places([RESULTS / "pools", RESULTS / "factors"]))
-    return [cell for cell in made if cell["labels"]["seed"] == 0 and cells.outcomes(cell).n.max() <= 100]
+    ours = [cell for cell in made if (cell["labels"]["selector"], cell["labels"]["seed"]) == (PAPERS_SELECTOR, 0)]
+    return [cell for cell in ours if cells.outcomes(cell).n.max() <= 100]
 
 
 def samplers(selector: str, embedder: str = "hidden-mean") -> list[tuple[Board, Row]]:
