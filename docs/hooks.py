@@ -1,7 +1,7 @@
 """What the site adds to docs/: files of the repository from elsewhere, generated reference pages, and their links.
 
-mkdocs calls the functions named `on_*`. A link to a file of the repository becomes a link to its page, else to the file
-on the project's address; a link to nothing is a warning, with which a strict build fails.
+mkdocs calls the functions named `on_*`. A link to a file of the repository becomes a link to its page, else its words
+alone; a link to nothing is a warning, with which a strict build fails.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from mkdocs.structure.files import File
 from reference_pages import command_page, schema_page
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-ADDRESS = PROJECT["urls"]["Repository"]  # the project's one address; all others are made from it
 COPIED = {  # page -> file of the repository
     "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
@@ -29,17 +26,10 @@ COPIED = {  # page -> file of the repository
     "results.md": "results/README.md",
     "tests.md": "tests/README.md",
 }
-RAW = ADDRESS.replace("github.com", "raw.githubusercontent.com") + "/main/"  # images of the README
 log = logging.getLogger("mkdocs.hooks")
 
 
 # What mkdocs calls.
-
-
-def on_config(config: Any) -> Any:
-    config.site_url = PROJECT["urls"]["Documentation"]
-    config.extra["social"] = [{"icon": "fontawesome/brands/git-alt", "link": ADDRESS, "name": "Source"}]
-    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -67,7 +57,7 @@ def on_page_content(html: str, page: Any, **_: Any) -> None:
 
 
 def linked(text: str, page: str, titles: Mapping[str, str]) -> str:
-    """The text of a page with its links to files of the repository rewritten: to pages of the site, else to ADDRESS.
+    """The text of a page with its links to files of the repository rewritten: to pages of the site, else their words.
 
     titles  page -> its title; it replaces a link's text that is only the file's name
     """
@@ -75,14 +65,16 @@ def linked(text: str, page: str, titles: Mapping[str, str]) -> str:
 
     def rewritten(link: re.Match[str]) -> str:
         words, file, anchor = link[1], link[2], link[3] or ""
-        target = _page_of(posixpath.normpath(posixpath.join(posixpath.dirname(source), file)))
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), file))
+        target = _page_of(path)
         if target is None:
-            return f"[{words}]({_address(file, source)}{anchor})"
+            if not (ROOT / path).exists():
+                log.warning("%s: link to %s, which is no file of the repository", source, file)
+            return words
         if posixpath.basename(words) == posixpath.basename(file):
             words = titles.get(target, words)
         return f"[{words}]({posixpath.relpath(target, posixpath.dirname(page) or '.')}{anchor})"
 
-    text = text.replace(f"]({RAW}", "](")  # only README.md has such links, and it lies at the root
     return re.sub(r"\[([^]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)", rewritten, text)
 
 
@@ -91,14 +83,6 @@ def _page_of(file: str) -> str | None:
     copied = {source: page for page, source in COPIED.items()}
     inside = file.startswith("docs/") and not (ROOT / file).is_dir()
     return copied.get(file) or (file.removeprefix("docs/") if inside else None)
-
-
-def _address(file: str, source: str) -> str:
-    """Where a file that no page shows is on the project's address; a warning if there is no such file."""
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), file))
-    if not (ROOT / path).exists():
-        log.warning("%s: link to %s, which is no file of the repository", source, file)
-    return f"{ADDRESS}/{'tree' if (ROOT / path).is_dir() else 'blob'}/main/{path}"
 
 
 def _titles(nav: Any) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
 from harness_plugins.rl import evaluation, figures
-from published import RESULTS, boards, called, every, figure, ladder, lines, rows_with, samplers
+from published import RESULTS, boards, called, every, ladder, lines, rows_with, samplers
 
 BEST = 5
 HARD = 0.05  # at most this share of the responses is correct
@@ -193,15 +193,6 @@ def beyond_norm() -> str:
     return table(heads, rows, 2)
 
 
-def by_strength() -> str:
-    """RepExp on the ladder of tiny24, at two temperatures (RF2)."""
-    return _improvements(
-        ladder("repexp", "hidden-mean"),
-        ["pass@1 %"],
-        lambda row: [f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"],
-    )
-
-
 def by_strength_hard() -> str:
     """On hard problems of the ladder and of tiny24's other samplers: RepExp on two kinds of vectors, and its calls for
     one of answer-coverage's.
@@ -246,23 +237,6 @@ def _on_hard(row: Row, other: Row) -> list[str]:
     return [str(int(hard.sum())), *ratios]
 
 
-def by_hardness() -> str:
-    """RepExp by the share of correct responses (RF3)."""
-    names = {pool_name(board): called(board) for board in boards("pools")}
-    gains = csv.DictReader(figure("gains")[1].decode().splitlines())
-    heads = ["pool", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
-    rows = []
-    for row in gains:
-        if row["selector"] != "repexp":
-            continue
-        ends = [float(row[name]) for name in ("improvement_low", "improvement_high") if row[name]]
-        value = f"{number(float(row['improvement']))} {interval(ends or None)}"
-        share = f"{100 * float(row['above']):g} to {100 * float(row['up_to']):g} %"
-        calls = [number(float(row["random"])), number(float(row["selected"]))]
-        rows.append([names[row["panel"]], share, row["questions"], *calls, value])
-    return table(heads, rows, 2)
-
-
 def by_sampler() -> str:
     """RepExp and facility-location on five samplers (RF4)."""
     labelled = [*samplers("facility-location", "tfidf"), *samplers("repexp")]
@@ -292,20 +266,6 @@ def by_ridge() -> str:
         if len(by_spec) == len(specs):
             rows.append([called(board), *(by_spec[spec] for spec in specs)])
     return table(["pool", *(f"λ = {ridge}" for ridge in ridges)], rows)
-
-
-def by_n_and_seed() -> str:
-    """Selectors on tiny24's pools of other seeds, and of four times as many responses."""
-    of = {"model": "tiny24", "sampler": "vanilla", "task": "game24"}
-    measured = [row for folder in ("pools", "factors") for _, row in rows_with(folder, **of)]
-    rows = []
-    for _, larger in rows_with("factors", n=256, **of):
-        same = [row for row in measured if (row.name, row.embedder) == (larger.name, larger.embedder)]
-        values = {
-            (row.n, tuple(row.seeds)): f"{number(row.improvement)} {interval(row.improvement_ci)}" for row in same
-        }
-        rows.append([larger.name, larger.embedder, *(values[key] for key in ((64, (0,)), (64, (1, 2)), (256, (0,))))])
-    return table(["selector", "vectors", "n = 64, seed 0", "n = 64, seeds 1 and 2", "n = 256"], rows, 2)
 
 
 def guided() -> str:
@@ -482,13 +442,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "by-score": by_score,
     "by-pool": by_pool,
     "beyond-norm": beyond_norm,
-    "by-strength": by_strength,
     "by-strength-hard": by_strength_hard,
-    "by-hardness": by_hardness,
     "by-sampler": by_sampler,
     "by-representation": by_representation,
     "by-ridge": by_ridge,
-    "by-n-and-seed": by_n_and_seed,
     "guided": guided,
     "rl": rl,
     "rl-gains": rl_gains,

@@ -34,7 +34,7 @@ correct, and `errors` of the verifier. `ranks` has one number for each trial: th
 from 1, or n + 1 if there is none. `orders` are the indices up to that response. A subset method has `hits` in their
 place: for each budget and trial, whether a correct response is among those selected.
 
-Pool files, which you write, are in [pools.md](../pools.md); the files of a store in [store.md](../store.md).
+Pool files, which you write, and the files of a store are in [pools.md](../pools.md).
 """
 
 # The command line.

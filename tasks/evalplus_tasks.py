@@ -58,7 +58,7 @@ from .programs.program_grading import Exercise
 from .programs.program_text import Program, defines_a_function, program_in
 from .sandbox import Sandbox, find_tier, shared_sandbox
 
-# The problem is in a separate block: models that follow this form then answer in one (tests/bench/code_prompts.py).
+# The problem is in a separate block: models that follow this form then answer in one.
 PROMPT = (
     "Write a Python program for this problem, with the imports that it needs. Answer with one Markdown code block "
     "that holds the whole program.\n```\n{problem}\n```\n"

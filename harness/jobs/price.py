@@ -28,7 +28,7 @@ PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then
 PROBE_S = 20.0  # about the most time of a probe's last call, the loading of the model not counted
 LONGER = 4  # how many times longer the responses of each next attempt of a probe are
 WORTH = 20  # a probe is made where at least WORTH * PROBED responses are to be made
-ROW, TOKEN, VERDICT, FILE = 12, 2.5, 2, 4096  # bytes of a response, a token, a verdict, a file's head (docs/scale.md)
+ROW, TOKEN, VERDICT, FILE = 12, 2.5, 2, 4096  # bytes of a response, a token, a verdict, a file's head (docs/cluster.md)
 LONG_S = 3600.0  # work of this time or more begins only with the user's consent
 MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # so does more work than this, where the time is not known
 

@@ -1,4 +1,4 @@
-"""The options of `harness run` from a file: a study in TOML (docs/studies.md), or a cell (`harness rerun`).
+"""The options of `harness run` from a file: a study in TOML (docs/pools.md), or a cell (`harness rerun`).
 
     task = "game24"
     selector = ["repexp", "uniform"]
@@ -75,7 +75,7 @@ def config_of(path: object, cell: Cell, given: Mapping[str, Any]) -> RunConfig:
     if cell["inputs"]["ranking"]["selector"]["dist"] == SESSION:
         raise HarnessError(
             f"rerun: cell {path}: its selector is an object of a Python session: run it there again, or make it a "
-            "plugin (docs/a-new-selector.md)"
+            "plugin (docs/plugins.md)"
         )
     options = checked(RunConfig, cell["config"], f"cell {path}", FIELD)
     files, engine, executor = (options.get(name, "") for name in ("plugin_files", "engine", "executor"))

@@ -2,7 +2,7 @@
 
     STORE/sequences/KEY.json   one run of `harness run --until-correct`: a line a problem, and all inputs of the run
 
-Sequences and cells are never averaged together (docs/guided.md). A sequence without a correct response when its budget
+Sequences and cells are never averaged together (docs/engines.md). A sequence without a correct response when its budget
 ends is *censored*: only a lower bound of its stopping time is known. It counts as at risk up to that call and not
 afterwards (Kaplan and Meier, JASA 53, 1958). Times are whole verifier calls, 1 = the first response; S(k) is the
 probability of no correct response in k calls, and

@@ -8,7 +8,7 @@
 
 A check is called with the built component. It returns, or raises `ConformanceError` (an AssertionError, one line:
 check, component, what, got, what to do), or `Inapplicable` (a unittest.SkipTest, which pytest shows as a skip). The kit
-does not import pytest. `harness check KIND NAME` runs the same checks; docs/conformance.md says what each one proves.
+does not import pytest. `harness check KIND NAME` runs the same checks; docs/plugins.md says what that proves.
 """
 
 from .checking import KINDS, Check, ConformanceError, Inapplicable, check_registered, checks, findings

@@ -33,7 +33,7 @@ class TrainRequest:
 
     task: Annotated[str, Help("What is trained on, e.g. math, gsm8k, dapo-aime, game24.")]
     bonus: Annotated[str, Help("repexp, unlikely or none; name:key=value,...")] = "repexp"
-    preset: Annotated[str, Help("paper, or exploring: a bonus that acts in small groups (docs/rl-bonus.md).")] = "paper"
+    preset: Annotated[str, Help("paper, or exploring: a bonus that acts in small groups (docs/rl.md).")] = "paper"
     trainer: Annotated[str, Help("verl or trl; name:key=value,...")] = "verl"
     model: Annotated[str | None, Help("Hub id or folder; default: the task's, else the paper's.")] = None
     data: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ projected to 32 dimensions by a new random matrix at each step, centred in the g
 centring; the appendix states it, and the authors' code does it); β = 0.01, no bonus if every rollout of the group is
 wrong. The paper does not give λ; 0.01 is from the authors' code. Where we differ: the projection comes from a recorded
 seed, and everything after it is float64 (the code projects in float32). `spread` and `gate=mixed` are this project's:
-without them the bonus hardly acts where GRPO learns (docs/rl-bonus.md).
+without them the bonus hardly acts where GRPO learns (docs/rl.md).
 
 Unlikeliness: the likelier a correct rollout is in its group, the smaller its reward. Rank 0 is the least likely of n:
 

@@ -56,7 +56,7 @@ ENDING_S = 60.0  # time for the children of a killed process to end
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
 
 # What the preset `exploring` sets where the user does not: this project's choice of what lets RepExp's bonus act
-# (docs/rl-bonus.md), chosen on dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing.
+# (docs/rl.md), chosen on dev puzzles of game24 (docs/log.md). The preset `paper` adds nothing.
 EXPLORING: Mapping[str, Mapping[str, Any]] = {"repexp": {"dim": 4, "spread": 0.5}}
 
 REWARDED = {  # a run's reward -> the line that says so

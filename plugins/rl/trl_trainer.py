@@ -1,7 +1,7 @@
 """The trainer `trl`: GRPO by TRL, for CPUs and single small GPUs, in the harness' own environment.
 
 The run is a child process (`trl_child`), which samples with the harness' engine and shapes rewards with the same bonus
-as every trainer; TRL does the loss and the updates. docs/rl-trl.md says what equals verl and what does not.
+as every trainer; TRL does the loss and the updates. docs/rl.md says what equals verl and what does not.
 
 A step is what verl calls a step: `batch` prompts with `rollouts` responses each, then `ppo_epochs` passes over them in
 mini-batches. TRL counts updates; a step has `updates(settings)` of them.

@@ -17,7 +17,7 @@ so that b² = gᵀPg + (gᵀv)²/s for g = h − μ, and no second d x d matrix 
 Where we differ, in numbers only: states are counted from the mean of the first response's, not from 0. Σ does not
 change when all states are moved by one vector, and s is then no difference of two almost equal numbers: hidden states
 of real models have a large common part. A response's T states come in by one blocked update, not T rank-one ones. See
-docs/guided.md. torch is not imported before the first token is sampled.
+docs/engines.md. torch is not imported before the first token is sampled.
 """
 
 from __future__ import annotations

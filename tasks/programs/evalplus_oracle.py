@@ -9,7 +9,7 @@ the same rules; tests compare constants, formulas and verdicts with evalplus its
   rtol 1e-7.
 - If a comparison raises, the result is wrong.
 
-It differs on purpose in these points (more in docs/grading-measured.md):
+It differs on purpose in these points (more in docs/grading.md):
 - numpy's numbers are compared in double precision, as by evalplus with numpy 1. numpy 2 rounds the expected number to
   the precision of the result.
 - Within a tolerance, floats must have the shape of the expected ones. (`allclose` broadcasts, so [[]] is near [0.5].)

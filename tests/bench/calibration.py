@@ -1,6 +1,6 @@
 """What the statistics are worth: coverage and error rates by simulation on pools whose truth is known.
 
-    python tests/bench/calibration.py [--quick] [--repeats 1000] [--rivals] [--only TABLE]
+    python tests/bench/calibration.py [--quick] [--repeats 1000] [--only TABLE]
 
 A pool shape is a mixture of beta laws of p, the share of correct responses; c is binomial(N, p). A selector of known
 law draws the next response with odds w for each correct one against each wrong one (Wallenius' noncentral
@@ -8,7 +8,7 @@ hypergeometric law): P(rank > k) is a product, so that the true mean samples-to-
 a sum over c. w = 1 is a random order; a mixed selector has odds that depend on c/N. Trials are independent given the
 problem, or one trial repeated, as from a ranker that draws nothing.
 
-Prints Markdown tables, those of docs/statistics-measured.md. `--rivals` covers the same samples with other intervals.
+Prints Markdown tables, those of docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import betabinom, norm, t
+from scipy.stats import betabinom
 
 from harness.scoring import curves, stats
 from harness.scoring.metrics import random_restricted_mean, telling_budget
@@ -135,83 +135,17 @@ def covers(intervals: Sequence[list[float] | None], truth: float) -> Array:
     return np.array([ends is not None and ends[0] <= truth <= ends[1] for ends in intervals])
 
 
-# Rivals: each gives lows and highs of log(mean a / mean b), a column a repetition.
-
-Rival = Callable[[Array, Array, Array], tuple[Array, Array]]
-
-
-def delta(a: Array, b: Array, _: Array) -> tuple[Array, Array]:
-    influence = a / a.mean(axis=0) - b / b.mean(axis=0)
-    half = t.ppf(0.975, len(a) - 1) * influence.std(axis=0) / np.sqrt(len(a) - 1)
-    estimate = np.log(a.mean(axis=0) / b.mean(axis=0))
-    return estimate - half, estimate + half
-
-
-def percentile(a: Array, b: Array, weights: Array) -> tuple[Array, Array]:
-    low, high = np.quantile(np.log((weights @ a) / (weights @ b)), [0.025, 0.975], axis=0)
-    return low, high
-
-
-def bca(a: Array, b: Array, weights: Array) -> tuple[Array, Array]:
-    drawn = np.sort(np.log((weights @ a) / (weights @ b)), axis=0)
-    below = (drawn < np.log(a.mean(axis=0) / b.mean(axis=0))).mean(axis=0)
-    bias = norm.ppf(np.clip(below, 1e-3, 1 - 1e-3))
-    left_out = np.log((a.sum(axis=0) - a) / (b.sum(axis=0) - b))
-    shift = left_out.mean(axis=0) - left_out
-    skew = (shift**3).sum(axis=0) / (6 * np.maximum((shift**2).sum(axis=0), 1e-300) ** 1.5)
-    ends = []
-    for z in (-1.96, 1.96):
-        share = norm.cdf(bias + (bias + z) / (1 - skew * (bias + z)))
-        place = np.clip((share * len(drawn)).astype(int), 0, len(drawn) - 1)
-        ends.append(drawn[place, np.arange(drawn.shape[1])])
-    return ends[0], ends[1]
-
-
-def equal_tailed_t(a: Array, b: Array, weights: Array) -> tuple[Array, Array]:
-    a, b, estimate = a / a.mean(axis=0), b / b.mean(axis=0), np.log(a.mean(axis=0) / b.mean(axis=0))
-    error = (a - b).std(axis=0) / np.sqrt(len(a) - 1)
-    mean_a, mean_b = weights @ a, weights @ b
-    spread = weights @ (a * a) / mean_a**2 - 2 * (weights @ (a * b)) / (mean_a * mean_b)
-    spread += weights @ (b * b) / mean_b**2
-    errors = np.sqrt(np.maximum(spread, 1e-300) / (len(a) - 1))
-    pivots = np.where(spread > 1e-12, np.log(mean_a / mean_b) / errors, 0)
-    low, high = np.quantile(pivots, [0.025, 0.975], axis=0)
-    return estimate - high * error, estimate - low * error
-
-
-def fieller(a: Array, b: Array, _: Array) -> tuple[Array, Array]:
-    """All ratios that a paired t test of a - ratio b does not reject; without an upper end where it rejects none."""
-    mean_a, mean_b, n = a.mean(axis=0), b.mean(axis=0), len(a)
-    q = t.ppf(0.975, n - 1) ** 2 / (n - 1)
-    shared = ((a - mean_a) * (b - mean_b)).mean(axis=0)
-    x, y, z = mean_b**2 - q * b.var(axis=0), mean_a * mean_b - q * shared, mean_a**2 - q * a.var(axis=0)
-    root = np.sqrt(np.maximum(y * y - x * z, 0))
-    bounded = x > 0
-    low, high = (np.divide(y + sign * root, x, out=np.full_like(x, np.inf), where=bounded) for sign in (-1, 1))
-    return np.log(np.where(bounded & (low > 0), low, 1e-9)), np.log(np.where(bounded & (high > 0), high, np.inf))
-
-
-RIVALS = {
-    "percentile": percentile,
-    "BCa": bca,
-    "equal-tailed bootstrap-t": equal_tailed_t,
-    "delta, Student": delta,
-    "Fieller": fieller,
-}
-
-
 # The tables
 
 
 Covered = dict[tuple[int, str, int], list[Array]]  # by N, shape and problems: one array an experiment
 
 
-def ratio_table(shapes: Sequence[str], repeats: int, rivals: bool, unrestricted: bool = True) -> None:
-    """Coverage of `improvement_ci`, or of the restricted one, by N, shape and problems; by `trust`; of rivals."""
+def ratio_table(shapes: Sequence[str], repeats: int, unrestricted: bool = True) -> None:
+    """Coverage of `improvement_ci`, or of the restricted one, by N, shape and problems; by `trust`."""
     covering: Covered = {}
     labelled: Covered = {}
     tried = (1, 5) if unrestricted else (5,)
-    others: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for place, (n, shape, selector) in enumerate((n, s, e) for n in SIZES for s in shapes for e in SELECTORS):
         budget = n if unrestricted else BUDGET
         truth = true_ratio(n, shape, selector, budget)
@@ -222,16 +156,9 @@ def ratio_table(shapes: Sequence[str], repeats: int, rivals: bool, unrestricted:
             covered = [covers(stats.ratio_intervals(*pair, seed=1), truth) for pair in figures]
             covering.setdefault((n, shape, problems), []).append(np.concatenate(covered))
             labelled.setdefault((n, shape, problems), []).append(np.concatenate([trusted(part) for part in parts]))
-            for name, rival in RIVALS.items() if rivals else ():
-                others.setdefault((name, problems), []).append(rival_covers(rival, *figures[0], truth))
     _coverage(covering)
     if unrestricted:
         _trust(covering, labelled)
-    if rivals:
-        ours = {
-            ("ours", m): [(x.mean(), 0.0) for key in covering if key[2] == m for x in covering[key]] for m in PROBLEMS
-        }
-        _rivals(ours | others)
 
 
 def batches(repeats: int) -> list[int]:
@@ -242,14 +169,6 @@ def batches(repeats: int) -> list[int]:
 def trusted(part: Sample) -> Array:
     """What `trust` says of each repetition."""
     return np.array([stats.trust(n, c) for n, c in zip(part.sizes.T, part.c.T, strict=True)])
-
-
-def rival_covers(rival: Rival, random: Array, ours: Array, truth: float) -> tuple[float, float]:
-    """The shares of repetitions whose interval, from 1,000 resamples if any, holds the truth, and has no upper end."""
-    problems = len(random)
-    weights = np.random.default_rng(1).multinomial(problems, [1 / problems] * problems, size=1_000) / problems
-    low, high = rival(random, ours, weights)
-    return float(((low <= np.log(truth)) & (np.log(truth) <= high)).mean()), float(np.isinf(high).mean())
 
 
 def _coverage(covering: Covered) -> None:
@@ -285,15 +204,6 @@ def _trust(covering: Covered, labelled: Covered) -> None:
                 f"| {problems} | {label} | {100 * own.mean():.0f} % | {100 * covered[own].mean():.1f} "
                 f"| {min(mostly):.1f} to {max(mostly):.1f} | {inside} of {len(mostly)} |"
             )
-
-
-def _rivals(shares: dict[tuple[str, int], list[tuple[float, float]]]) -> None:
-    heads = " | ".join(f"{m} problems: mean, worst; no upper end" for m in PROBLEMS)
-    print(f"\n| interval | {heads} |\n|---|{'---|' * len(PROBLEMS)}")
-    for name in dict.fromkeys(name for name, _ in shares):
-        tables = [100 * np.array(shares[name, m]) for m in PROBLEMS]
-        cells = [f"{x[:, 0].mean():.1f}, {x[:, 0].min():.1f}; {x[:, 1].mean():.1f} %" for x in tables]
-        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def equal_table(shapes: Sequence[str], repeats: int, flips: int = 999) -> None:
@@ -439,14 +349,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three shapes, 100 repetitions")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--repeats", type=int, default=1_000)
-    parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random", "gain", "efficiency"))
     options = parsed(parser, shapes=["easy"], repeats=2)
     shapes = ["easy", "hard", "heavy"] if options.quick else options.shapes
     repeats = 100 if options.quick else options.repeats
     tables: dict[str, Callable[[], None]] = {
-        "ratio": lambda: ratio_table(shapes, repeats, options.rivals),
-        "restricted": lambda: ratio_table(shapes, repeats, rivals=False, unrestricted=False),
+        "ratio": lambda: ratio_table(shapes, repeats),
+        "restricted": lambda: ratio_table(shapes, repeats, unrestricted=False),
         "equal": lambda: equal_table(shapes, repeats),
         "paired": lambda: paired_table(shapes, repeats),
         "random": lambda: random_table(shapes, repeats),

@@ -3,7 +3,7 @@
 Two sets: CodeGen's samples for HumanEval on the base tests, and MBPP+'s canonical solutions and mutants of them, of
 light problems. evalplus runs twice, in processes of their own: as shipped, with the ground truth of all problems loaded
 (each of its forks copies the page tables of 1.8 GB), and trimmed to the problems at hand. CPU time is all of it, that
-of the forks and of the sandbox's workers too. What it saves to grade one of equal samples is printed apart.
+of the forks and of the sandbox's workers too.
 
 The data is read from `--data` (default: shared/data beside the project); without it nothing is measured. `--smallest`
 has a problem of its own for each set. evalplus computes its ground truth first, about a minute; `--cache` keeps it.
@@ -33,7 +33,6 @@ from typing import Any
 from harness import Problem
 from harness_tasks.evalplus_tasks import EvalPlus, HumanEvalPlus, MbppPlus
 from harness_tasks.programs.program_text import program_in
-from harness_tasks.sandbox import shared_sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
@@ -254,33 +253,6 @@ def print_costs(chosen: Set) -> None:
         )
 
 
-def print_batches(data: Path, problems: int) -> None:
-    """What batches, all cores and deduplication add: CodeGen's 100 samples to each of some problems."""
-    pool: dict[str, list[str]] = {}
-    for name, sample in _pool(data):
-        pool.setdefault(name, []).append(sample)
-    task = HumanEvalPlus(str(data / "tasks" / "HumanEvalPlus-v0.1.10.jsonl.gz"), tests="base")
-    chosen = [problem for problem in task.problems("test") if problem.id not in HEAVY][:problems]
-    for problem in chosen:  # ground truth, and both kinds of workers
-        task.verify_all(problem, [f"{problem.prompt}{problem.reference}{end}" for end in ("", "\nA = 1", "\nB = 2")])
-    count = sum(len(pool[problem.id]) for problem in chosen)
-    print(f"CodeGen's {count} samples to {problems} problems, in batches, {shared_sandbox().workers} workers")
-    for name, distinct in (("all", False), ("deduplicated", True)):
-        pids = _below()
-        wall, cpu, run = time.perf_counter(), _cpu_of(pids), 0
-        for problem in chosen:
-            samples = pool[problem.id]
-            if distinct:
-                answers = task.answers(problem, samples)
-                samples = list(
-                    {answer or sample: sample for answer, sample in zip(answers, samples, strict=True)}.values()
-                )
-            task.verify_all(problem, samples)
-            run += len(samples)
-        wall, cpu = time.perf_counter() - wall, _cpu_of(pids) - cpu
-        print(f"  {name:13} {run:6} run, {count / wall:5.0f} samples/s, {cpu / count * 1e3:5.1f} ms CPU a sample")
-
-
 def main() -> None:
     """Parse the sizes and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -289,9 +261,8 @@ def main() -> None:
         "--cache", type=Path, help="where evalplus keeps its ground truth (default: a temporary folder)"
     )
     parser.add_argument("--samples", type=int, default=150)
-    parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
-    arguments = parsed(parser, samples=4, problems=1)
+    arguments = parsed(parser, samples=4)
     if arguments.serve:
         return serve(*json.loads(arguments.serve))
     with tempfile.TemporaryDirectory() as folder:
@@ -307,7 +278,6 @@ def main() -> None:
             (cache / "evalplus" / name).write_bytes(unpacked)
         print_costs(codegen(arguments.data, arguments.samples))
         print_costs(mutated(arguments.data, arguments.samples))
-        print_batches(arguments.data, arguments.problems)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,18 @@
 """Time RepExp's full order against the textbook loop and the rank-one loop, and check that all pick the same.
 
-    python tests/bench/repexp.py [--n 6400] [--d 512] [--lam 1.0] [--repeats 3] [--textbook 60] [--submodlib 1000]
-    python tests/bench/repexp.py --pool POOL.jsonl [--lam 1.0]
+    python tests/bench/repexp.py [--n 6400] [--d 512] [--lam 1.0] [--repeats 3] [--textbook 60]
 
 One thread. All are timed in turn, `repeats` times, and the medians compared. The textbook loop runs for
-`--textbook` picks only and is extrapolated by n / picks: its cost a pick does not change. submodlib's C++
-LogDeterminant maximises the same function; where it is installed it makes its first `--submodlib` picks, once, from a
-kernel that is made for it, and ours as many. With `--pool`, instead: how often the argmax over all responses, as
-Algorithm 1 is printed, picks a vector of tfidf again that has been picked, although others have not.
-Seconds are CPU seconds of the process, which other load on the machine disturbs less than wall time; both are printed.
+`--textbook` picks only and is extrapolated by n / picks: its cost a pick does not change. Seconds are CPU seconds of
+the process, which other load on the machine disturbs less than wall time; both are printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -27,10 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from harness import Pool, Problem
-from harness.columns.orders import centred
-from harness.columns.vectors import project
-from harness_plugins.embedders.tfidf import Tfidf
+from harness import Pool
 from harness_selectors.repexp import RepExp
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -78,26 +69,6 @@ def rank_one(h: Floats, lam: float, first: int) -> list[int]:
         bonus[order[-1]] = -np.inf
         order.append(int(bonus.argmax()))
     return order
-
-
-def log_determinant(kernel: Floats, lam: float, picks: int) -> list[int]:
-    """submodlib's greedy maximiser of log det(lam I + kernel)."""
-    from submodlib import LogDeterminantFunction
-
-    function = LogDeterminantFunction(n=len(kernel), mode="dense", lambdaVal=lam, sijs=kernel)
-    pairs = function.maximize(
-        budget=picks, optimizer="LazyGreedy", stopIfZeroGain=False, stopIfNegativeGain=False, show_progress=False
-    )
-    return [index for index, _ in pairs]
-
-
-def against_submodlib(h: Floats, lam: float, picks: int) -> None:
-    if not find_spec("submodlib"):
-        print("  submodlib is not installed")
-        return
-    theirs, _ = timed(lambda: log_determinant(h @ h.T, lam, picks))
-    mine = [timed(lambda: ours(h, lam, picks, first="max"))[0] for _ in range(3)]
-    print(f"  submodlib, {picks} picks: {theirs:.2f} s CPU, {theirs / median(mine):.1f} x ours ({median(mine):.2f} s)")
 
 
 def largest_shortfall(h: Floats, lam: float, order: list[int]) -> float:
@@ -149,7 +120,7 @@ def badly_scaled(n: int, d: int, rng: np.random.Generator) -> Floats:
     return (rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-3, 3, size=d)).astype(np.float32)
 
 
-def compare(name: str, h: Floats, lam: float, repeats: int, picks: int, theirs: int) -> None:
+def compare(name: str, h: Floats, lam: float, repeats: int, picks: int) -> None:
     n = len(h)
     order = ours(h, lam)
     calls: dict[str, Callable[[], object]] = {
@@ -174,35 +145,6 @@ def compare(name: str, h: Floats, lam: float, repeats: int, picks: int, theirs: 
     same = sum(a == b for a, b in zip(order, rank_one(h.astype(np.float64), lam, order[0]), strict=True))
     print(f"  {same} of {n} picks at the place where the float64 rank-one loop has them;")
     print(f"  largest relative shortfall of a pick's bonus: {largest_shortfall(h, lam, order):.1e}")
-    if theirs:
-        against_submodlib(h, lam, min(theirs, n))
-
-
-def picked_again(path: Path, lam: float) -> None:
-    """Print how often Algorithm 1 as printed, and our order, pick a vector that was picked before."""
-    printed, ours, picks = [], [], []
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
-        problem = Problem(record["problem_id"], "")
-        h = centred(project(Tfidf().embed(problem, record["responses"]), 512, 0, "tfidf")).astype(np.float64)
-        kinds = np.unique(h.round(6), axis=0, return_inverse=True)[1].ravel()  # copies are of one kind
-        for repeats, available in ((printed, None), (ours, np.zeros(len(h)))):
-            bonus, cov_inv = np.square(h).sum(axis=1) / lam, np.eye(h.shape[1]) / lam
-            index, seen, again = int(np.random.default_rng(0).integers(len(h))), set[int](), 0
-            for _ in range(len(h)):
-                again += kinds[index] in seen and len(seen) <= kinds.max()
-                seen.add(kinds[index])
-                v = cov_inv @ h[index]
-                s = 1 + h[index] @ v
-                cov_inv -= np.outer(v, v) / s
-                bonus -= (h @ v) ** 2 / s
-                if available is not None:
-                    available[index] = -np.inf
-                index = int((bonus if available is None else bonus + available).argmax())
-            repeats.append(again)
-        picks.append(len(h))
-    print(f"lam = {lam:g}: of {np.mean(picks):.0f} picks are of a vector picked before although others are left:")
-    print(f"{np.mean(printed):.1f} of Algorithm 1 as printed, {np.mean(ours):.1f} where no response is picked twice")
 
 
 def main() -> None:
@@ -212,16 +154,11 @@ def main() -> None:
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--textbook", type=int, default=60, help="picks that the textbook loop is timed on")
-    parser.add_argument("--submodlib", type=int, default=1000, help="picks that submodlib is timed on; 0: none")
-    parser.add_argument("--pool", type=Path, help="count picks of a vector picked before; time nothing")
-    args = parsed(parser, n=200, d=16, repeats=1, textbook=5, submodlib=10)
-    if args.pool:
-        return picked_again(args.pool, args.lam)
+    args = parsed(parser, n=200, d=16, repeats=1, textbook=5)
     with threadpool_limits(1):
         for make in (gaussian, clustered, low_rank, duplicated, badly_scaled):
             h = make(args.n, args.d, np.random.default_rng(0))
-            theirs = args.submodlib if make in (gaussian, clustered) else 0
-            compare(make.__name__, h, args.lam, args.repeats, args.textbook, theirs)
+            compare(make.__name__, h, args.lam, args.repeats, args.textbook)
 
 
 if __name__ == "__main__":

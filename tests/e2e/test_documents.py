@@ -20,10 +20,12 @@ from support.notebooks import code_cells
 from support.paths import ROOT
 from support.processes import harness_command, printed_by, run_to_end
 
+GUIDE = "docs/verify.md"
 
-def commands_in(name):
-    """The command lines of a document's blocks of shell, without the first word."""
-    text = "\n".join(code_blocks(name, "sh"))
+
+def commands_in(name, section=""):
+    """The command lines of the blocks of shell of a document, or of its section, without the first word."""
+    text = "\n".join(code_blocks(name, "sh", section))
     return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("harness ")]
 
 
@@ -39,28 +41,25 @@ def own_files(tmp_path, monkeypatch):
     write_json_lines(tmp_path / "done.jsonl", [{"problem_id": "mine", "indices": [3, 17]}])
     write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "a", "responses": texts}])
     write_json_lines(tmp_path / "graded.jsonl", graded)
-    (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[1])
+    (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[0])
     (tmp_path / "check.py").write_text("import sys; sys.exit('4' not in open(sys.argv[1]).read())")
 
 
 @pytest.mark.slow
 def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files, on_path):
-    commands = [words for words in commands_in("README.md") if words[0] != "rl" and "game24" not in words]
-    assert [words[0] for words in commands] == [
-        "select",
-        "select",
-        "verify",
-        "run",
-        "run",
-    ]
+    readme = (ROOT / "README.md").read_text()
+    commands = [words for words in commands_in("README.md") if words[0] != "rl"]
+    commands += [shlex.split(line) for line in re.findall(r"`harness (run [^`]*)`", readme)]
+    assert [words[0] for words in commands] == ["select", "verify", "run", "run"]
     for words in commands:
         outcome = harness(*words)
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
-@pytest.mark.slow
-def test_the_readmes_python_runs_as_it_stands(own_files):
-    assert "repexp" in printed_by(code_blocks("README.md", "python")[0])
+def test_ci_runs_the_readmes_first_block_which_is_all_of_the_set_up():
+    lines = code_blocks("README.md", "sh")[0].splitlines()
+    assert [line.partition("#")[0].split() for line in lines] == [["make", "run"], ["make", "test"]]
+    assert "README.md > build/first-block.sh" in (ROOT / ".ci" / "run").read_text()
 
 
 @pytest.mark.slow
@@ -73,10 +72,10 @@ def test_the_readmes_python_runs_as_it_stands(own_files):
     ],
 )
 def test_the_readmes_first_command_prints_no_warning_of_a_library(more, tmp_path):
-    [first] = [words for words in commands_in("README.md") if words[:3] == ["run", "--task", "game24"]]
+    [first] = re.findall(r"\$\(BIN\)/harness (run .*)", (ROOT / "Makefile").read_text())
     write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "1-2-11-11", "responses": ["11+11+2*1=24", "23+1"]}])
     small = ["--limit", "2", "--n", "3", "--max-tokens", "8"] if "--pool" not in more else []
-    ended = run_to_end(harness_command(*first, *more, *small), cwd=tmp_path)
+    ended = run_to_end(harness_command(*first.split(), *more, *small), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "Warning" not in ended.stdout + ended.stderr
 
@@ -89,18 +88,19 @@ def test_transformers_is_allowed_up_to_the_version_that_is_tried_here():
     assert [each.contains(tried) for each in wanted] == [True, True]
 
 
-def test_the_readme_has_at_most_130_lines():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+def test_the_readme_has_at_most_100_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
 def test_the_guide_for_choosing_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    vectors, _ = code_blocks("docs/guides/choose.md", "python")
+    [vectors] = code_blocks(GUIDE, "python", "Choose")
     subprocess.run([sys.executable, "-c", vectors], check=True)
-    done, pool = code_blocks("docs/guides/choose.md", "json")
-    (tmp_path / "done.jsonl").write_text(done)
-    (tmp_path / "responses.jsonl").write_text(pool)
-    for words in commands_in("docs/guides/choose.md"):
+    for name, text in zip(("responses.jsonl", "done.jsonl"), code_blocks(GUIDE, "json", "Choose"), strict=True):
+        (tmp_path / name).write_text(text)
+    commands = commands_in(GUIDE, "Choose")
+    assert len(commands) == 4
+    for words in commands:
         outcome = harness(*words)
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
@@ -114,11 +114,12 @@ def on_path(monkeypatch):
 @pytest.mark.slow
 def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(harness, on_path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    check, measure, python = code_blocks("docs/guides/verify.md", "python")
-    (tmp_path / "responses.jsonl").write_text(code_blocks("docs/guides/verify.md", "json")[0])
+    section = "Verify by a program"
+    check, measure, python = code_blocks(GUIDE, "python", section)
+    (tmp_path / "responses.jsonl").write_text(code_blocks(GUIDE, "json")[0])
     (tmp_path / "check.py").write_text(check)
     (tmp_path / "measure.py").write_text(measure)
-    printed = [harness(*words) for words in commands_in("docs/guides/verify.md")]
+    printed = [harness(*words) for words in commands_in(GUIDE, section)]
     assert [outcome.code for outcome in printed] == [0, 0], printed
     assert "2 of 2 problems solved" in printed[0].out
     assert "6 calls" in printed[1].out
@@ -127,14 +128,14 @@ def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(harness, on_path, t
 
 def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatch):
     pytest.importorskip("rdkit")
-    guide = "docs/guides/wet-lab.md"
+    section = "A wet lab by mail"
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "molecules.csv").write_text(code_blocks(guide, "csv")[0])
-    monday, friday, plate, report = commands_in(guide)
+    (tmp_path / "molecules.csv").write_text(code_blocks(GUIDE, "csv", section)[0])
+    monday, friday, plate, report = commands_in(GUIDE, section)
     outcome = harness(*monday)
     assert outcome.code == 0, outcome.err
     header, *rows = (tmp_path / "week-1.csv").read_text().splitlines()
-    assert [header, *rows[:2]] == code_blocks(guide, "text")[0].splitlines()
+    assert [header, *rows[:2]] == code_blocks(GUIDE, "text", section)[0].splitlines()
     filled = [row + value for row, value in zip(rows, ["4.1", "y", "6.5", "n", "skip", "", "", ""], strict=True)]
     (tmp_path / "week-1.csv").write_text("\n".join([header, *filled]))
     outcome = harness(*friday, "--json")
@@ -142,7 +143,7 @@ def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatc
     rows, next_rows = rows[5:], (tmp_path / "week-2.csv").read_text().splitlines()[1:]
     assert next_rows[:3] == rows
     assert len(next_rows) == 8
-    robot, vectors = code_blocks(guide, "python")
+    robot, vectors = code_blocks(GUIDE, "python", section)
     out, found = printed_by(robot, cwd=tmp_path).splitlines()
     assert out == str([row.split(",")[2] for row in next_rows])
     assert found == "6 ['CHEMBL8', 'CHEMBL71']"
@@ -158,14 +159,15 @@ def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_the_guide_for_own_problems_runs_as_it_stands_but_for_its_model(harness, tmp_path, monkeypatch):
-    guide = "docs/guides/own-problems.md"
+    guide = "docs/pools.md"
+    section = "Your own problems"
     monkeypatch.chdir(tmp_path)
-    for name, text in zip(("questions.jsonl", "responses.jsonl"), code_blocks(guide, "json"), strict=True):
+    for name, text in zip(("questions.jsonl", "responses.jsonl"), code_blocks(guide, "json", section), strict=True):
         (tmp_path / name).write_text(text)
-    [check] = code_blocks(guide, "python")
+    [check] = code_blocks(guide, "python", section)
     (tmp_path / "check.py").write_text(check)
     random = []
-    for words in commands_in(guide):
+    for words in commands_in(guide, section):
         if "--model" not in words:
             outcome = harness(*words, "--unsafe-exec", "--json")
             assert outcome.code == 0, f"{words}: {outcome.err}"
@@ -174,18 +176,13 @@ def test_the_guide_for_own_problems_runs_as_it_stands_but_for_its_model(harness,
 
 
 @pytest.mark.slow
-def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
-    subprocess.run([sys.executable, "-c", code_blocks("docs/guides/choose.md", "python")[1]], check=True)
-
-
-@pytest.mark.slow
 def test_the_guide_for_best_of_n_runs_as_it_stands(harness, tmp_path, monkeypatch):
     from support.tiny_checkpoints import save_reward_model
 
     monkeypatch.chdir(tmp_path)
     save_reward_model(tmp_path / "my-reward-model")
-    add_scores, select = code_blocks("docs/guides/best-of-n.md", "python")
-    commands = commands_in("docs/guides/best-of-n.md")
+    [add_scores] = code_blocks(GUIDE, "python", "Best of n")
+    commands = commands_in(GUIDE, "Best of n")
     assert [words[0] for words in commands] == ["run", "pool", "pool", "run", "run", "select"]
     for words in commands:
         if words[1] == "inspect":
@@ -194,19 +191,10 @@ def test_the_guide_for_best_of_n_runs_as_it_stands(harness, tmp_path, monkeypatc
         outcome = harness(*[key if word == "KEY" else word for word in words])
         assert outcome.code == 0, f"{words}: {outcome.err}"
     assert "scores: reused for 10 of 10 problems" in outcome.err
-    assert printed_by(f"{select}print(picks)") == "[0 1]"
-
-
-@pytest.mark.slow
-def test_the_guide_for_benchmarks_begins_with_commands_that_run(harness, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for line in code_blocks("docs/guides/benchmark.md", "sh")[0].splitlines():
-        outcome = harness(*shlex.split(line)[1:])
-        assert outcome.code == 0, f"{line}: {outcome.err}"
 
 
 def test_the_readmes_selector_has_15_lines_appears_in_the_list_and_runs(harness, toy, tmp_path):
-    source = code_blocks("README.md", "python")[1]
+    source = code_blocks("README.md", "python")[0]
     assert len([line for line in source.splitlines() if line.strip()]) <= 15
     plugin = tmp_path / "farthest.py"
     plugin.write_text(source)
@@ -219,7 +207,9 @@ def test_the_readmes_selector_has_15_lines_appears_in_the_list_and_runs(harness,
 
 def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
     plugins = []
-    for name, source in zip(("sums", "lengths", "top"), code_blocks("docs/plugins.md", "python"), strict=True):
+    for name, source in zip(
+        ("sums", "lengths", "top"), code_blocks("docs/plugins.md", "python", "Each kind")[:3], strict=True
+    ):
         (tmp_path / f"{name}.py").write_text(source)
         plugins += ["--plugin", tmp_path / f"{name}.py"]
     pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "1+7", "responses": ["It is 9.", "8", "Is it 8"]}])
@@ -230,8 +220,8 @@ def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
     assert "top-50" in harness("list", "samplers", *plugins).out
 
 
-def test_the_pools_pages_layout_reads_its_file(harness, tmp_path):
-    (tmp_path / "acme.py").write_text(code_blocks("docs/pools.md", "python")[0])
+def test_the_plugin_pages_layout_reads_its_file(harness, tmp_path):
+    (tmp_path / "acme.py").write_text(code_blocks("docs/plugins.md", "python", "Each kind")[3])
     log = write_json_lines(tmp_path / "log.jsonl", [{"q": "1 + 1?", "candidates": [{"text": "2"}, {"text": "3"}]}])
     options = ("--plugin", tmp_path / "acme.py", "--store", tmp_path / "runs")
     outcome = harness("pool", "import", log, *options, "--json")
@@ -239,9 +229,9 @@ def test_the_pools_pages_layout_reads_its_file(harness, tmp_path):
     assert "pool: read as acme samples" in outcome.err
 
 
-def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_path):
+def test_the_studies_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_path):
     script, out = tmp_path / "script.py", tmp_path / "gpt4.jsonl"
-    script.write_text(code_blocks("docs/pools.md", "python")[-1])
+    script.write_text(code_blocks("studies/README.md", "python")[0])
     logs = shared_data / "pools" / "tot_game24_gpt4_standard_n100.json"
     subprocess.run([sys.executable, script, shared_data / "tasks" / "game24.csv", logs, out], check=True)
     value = harness("pool", "import", out, "--task", "game24", "--store", tmp_path / "runs", "--json").rows
@@ -293,16 +283,16 @@ def test_the_notebooks_outputs_are_stripped():
 
 
 @pytest.mark.slow
-def test_the_page_of_studies_runs_as_it_stands(harness, tmp_path, monkeypatch):
+def test_the_study_of_the_pools_page_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "study.toml").write_text(code_blocks("docs/studies.md", "toml")[0])
-    lines = [line for block in code_blocks("docs/studies.md", "sh") for line in block.splitlines()]
-    assert len(lines) == 6
+    (tmp_path / "study.toml").write_text(code_blocks("docs/pools.md", "toml")[0])
+    lines = [line for block in code_blocks("docs/pools.md", "sh", "Study files") for line in block.splitlines()]
+    assert len(lines) == 5
     for line in lines:
         cell = min((path.stem for path in tmp_path.glob("runs/cells/*.json")), default="")
         outcome = harness(*[cell if word == "CELL" else word for word in shlex.split(line)[1:]])
         assert outcome.code == 0, f"{line}: {outcome.err}"
-        if line.startswith("harness rerun") and "dry-run" not in line:
+        if line.startswith("harness rerun"):
             assert f"rerun: the same cell, {cell}, with the same outcomes\n" in outcome.err
     assert len(list(tmp_path.glob("runs/cells/*.json"))) == 9  # three selectors, and three controls by two embedders
     assert len(list(tmp_path.glob("fresh/cells/*.json"))) == 3
@@ -311,9 +301,10 @@ def test_the_page_of_studies_runs_as_it_stands(harness, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "farthest.py").write_text(code_blocks("docs/a-new-selector.md", "python")[0])
+    page, section = "docs/plugins.md", "A selector in fifteen lines"
+    (tmp_path / "farthest.py").write_text(code_blocks(page, "python", section)[0])
     printed = ""
-    for line in (line for block in code_blocks("docs/a-new-selector.md", "sh") for line in block.splitlines()):
+    for line in (line for block in code_blocks(page, "sh", section) for line in block.splitlines()):
         outcome = harness(*shlex.split(line)[1:])
         assert outcome.code == 0, f"{line}: {outcome.err}"
         printed += outcome.out
@@ -328,7 +319,7 @@ def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monke
 def test_the_guide_for_training_runs_as_it_stands(harness, tmp_path, monkeypatch):
     pytest.importorskip("trl")
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in code_blocks("docs/guides/train.md", "sh") for line in block.splitlines()]
+    lines = [line for block in code_blocks("docs/rl.md", "sh") for line in block.splitlines()]
     assert [line.split()[1] for line in lines] == ["rl", "rl", "plot", "plot"]
     for line in lines:
         words = [path for word in shlex.split(line)[1:] for path in (sorted(glob.glob(word)) or [word])]

@@ -58,7 +58,7 @@ def test_the_python_reference_names_all_that_harness_exports():
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
     shown = {name for names in re.findall(r"members: \[(.*?)\]", page, re.S) for name in re.findall(r"\w+", names)}
     exported = {*diversity_harness.__all__, *getattr(diversity_harness, "FROM_API", ())}
-    assert exported - shown == {"Task", "hookimpl"}  # they are in reference/components.md and plugins.md
+    assert exported - shown == {"Task", "hookimpl"}  # Task is in the contracts, hookimpl in plugins.md
 
 
 def test_a_docstrings_aligned_names_become_a_list(site):
@@ -67,22 +67,22 @@ def test_a_docstrings_aligned_names_become_a_list(site):
     assert site("docstrings").with_lists(docstring) == shown
 
 
-def test_links_lead_to_pages_to_the_projects_address_or_to_a_warning(site, caplog):
+def test_links_lead_to_pages_or_become_their_words_or_a_warning(site, caplog):
     hooks = site("hooks")
 
     def linked(text, page):
-        return hooks.linked(text, page, {"store.md": "The store"})
+        return hooks.linked(text, page, {"pools.md": "The pools"})
 
-    assert linked("[a](docs/store.md)", "index.md") == "[a](store.md)"
-    assert linked("[docs/store.md](docs/store.md#keys)", "index.md") == "[The store](store.md#keys)"
-    assert linked("[b](../../CHANGELOG.md)", "guides/train.md") == "[b](../changelog.md)"
-    assert linked("[c](../Makefile)", "store.md") == f"[c]({hooks.ADDRESS}/blob/main/Makefile)"
-    assert linked("[d](docs/decisions)", "contributing.md") == f"[d]({hooks.ADDRESS}/tree/main/docs/decisions)"
-    assert linked("[e](https://a.org/b)", "store.md") == "[e](https://a.org/b)"
-    assert linked(f"![f]({hooks.RAW}docs/images/hardness.png)", "index.md") == "![f](images/hardness.png)"
+    assert linked("[a](docs/pools.md)", "index.md") == "[a](pools.md)"
+    assert linked("[docs/pools.md](docs/pools.md#keys)", "index.md") == "[The pools](pools.md#keys)"
+    assert linked("[b](../../CHANGELOG.md)", "reference/python.md") == "[b](../changelog.md)"
+    assert linked("[c](../Makefile)", "pools.md") == "c"
+    assert linked("[d](docs/schemas)", "contributing.md") == "d"
+    assert linked("[e](https://a.org/b)", "pools.md") == "[e](https://a.org/b)"
+    assert linked("![f](docs/images/hardness.png)", "index.md") == "![f](images/hardness.png)"
     assert caplog.messages == []
-    linked("[g](../nowhere.py)", "store.md")
-    assert caplog.messages == ["docs/store.md: link to ../nowhere.py, which is no file of the repository"]
+    linked("[g](../nowhere.py)", "pools.md")
+    assert caplog.messages == ["docs/pools.md: link to ../nowhere.py, which is no file of the repository"]
 
 
 def test_the_workflow_runs_words_of_the_makefile_on_the_pythons_of_the_classifiers():
@@ -97,12 +97,8 @@ def test_the_workflow_runs_words_of_the_makefile_on_the_pythons_of_the_classifie
     assert f"python: {json.dumps(pythons)}" in workflow
 
 
-def test_the_projects_address_and_version_are_the_same_everywhere():
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
-    raw = urls["Repository"].replace("github.com", "raw.githubusercontent.com") + "/main/"
-    readme, citation = (ROOT / "README.md").read_text(), (ROOT / "CITATION.cff").read_text()
-    images = re.findall(r"!\[[^]]*\]\(([^)]*)\)", readme)
-    assert [image for image in images if not (ROOT / image.removeprefix(raw)).is_file()] == []
-    assert f"repository-code: {urls['Repository']}\n" in citation
+def test_the_version_is_the_same_everywhere_and_no_address_is_made_up():
+    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {diversity_harness.__version__}\n" in citation
-    assert re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.M)[1] == diversity_harness.__version__
+    assert re.search(r"^## (\d\S*)", changelog, re.M)[1] == diversity_harness.__version__
+    assert "urls" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

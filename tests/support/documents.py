@@ -7,8 +7,12 @@ import re
 from support.paths import ROOT
 
 
-def code_blocks(name: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), re.S)
+def code_blocks(name: str, language: str, section: str = "") -> list[str]:
+    """The blocks of a document, or of its section of that heading."""
+    text = (ROOT / name).read_text()
+    if section:
+        [text] = re.findall(rf"^## {section}$\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
 
 
 def table_rows(name: str, block: str) -> list[list[str]]:

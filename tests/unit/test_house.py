@@ -20,7 +20,12 @@ SOURCE = [
 TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name.startswith("test_")]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKEFILE = (ROOT / "Makefile").read_text()
-NO_HINTS = ("CHANGELOG.md", "CONTRIBUTING.md", "log.md")  # documents that tell, and do not ask, users to type something
+NO_HINTS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "log.md",
+)  # documents that tell, and do not ask, users to type something
 HEAVY = {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
 
 

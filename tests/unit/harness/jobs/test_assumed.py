@@ -13,7 +13,7 @@ from harness.jobs.price import Outlook
 from harness.plugin_system.registry import load_registry
 from harness.system.progress import Progress
 
-A_CORE = 1e10  # parameters x tokens a second: SmolLM2-135M on a CPU, a core (docs/scale.md)
+A_CORE = 1e10  # parameters x tokens a second: SmolLM2-135M on a CPU, a core (docs/cluster.md)
 
 PLUGIN = '''
 from harness import hookimpl

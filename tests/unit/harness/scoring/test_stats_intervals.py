@@ -1,4 +1,4 @@
-"""Intervals over problems, two selectors compared, and one compared with random, as docs/statistics-measured.md claims.
+"""Intervals over problems, two selectors compared, and one compared with random, as docs/statistics.md claims.
 
 Laws and tests meet enumeration, intervals a known truth; equal selectors and random orders are not told apart.
 """

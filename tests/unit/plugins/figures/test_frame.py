@@ -65,7 +65,7 @@ def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):
 
 
 def test_the_page_names_every_figure_with_its_columns(tables):
-    page = (ROOT / "docs" / "plots.md").read_text()
+    page = (ROOT / "docs" / "report.md").read_text()
     labels = {"task", "model", "sampler", "embedder", "selector", "n", "problems", "cell"}
     missing = []
     for name, rows in tables.items():
