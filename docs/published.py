@@ -12,10 +12,10 @@ from typing import Any
 from harness.results import cells, leaderboard
 from harness.results.cells import Cell
 from harness.results.leaderboard import Across, Board, Gathered, across
-from harness.results.published import SEQUENCES, named, places, read
+from harness.results.published import SEQUENCES, SUFFIX, named, places, read, write
 from harness.results.rows import Row
 from harness_plugins.figures import frame
-from harness_plugins.figures.request import PAPERS_SELECTOR, Request
+from harness_plugins.figures.request import Request
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -31,7 +31,7 @@ def every() -> Gathered:
 
 @cache
 def boards(folder: str = "") -> list[Board]:
-    """The tables of the cells in a folder of results/, or of all with badges; a row of the same cells is made once."""
+    """The tables of the cells in a folder of results/, or of all with badges."""
     measured = {place.key: every().measured[place.key] for place in places([RESULTS / folder])}
     return leaderboard.boards(replace(every(), measured=measured, badges={}) if folder else every())
 
@@ -81,10 +81,9 @@ def ladder(selector: str, embedder: str) -> list[tuple[Board, Row]]:
 
 
 def of_seed_0() -> list[Cell]:
-    """RepExp's cells on language models' answers, of the first seed and of at most a hundred responses a problem."""
+    """The cells on language models' answers of the first seed and of at most a hundred responses a problem."""
     made = map(read, places([RESULTS / "pools", RESULTS / "factors"]))
-    ours = [cell for cell in made if (cell["labels"]["selector"], cell["labels"]["seed"]) == (PAPERS_SELECTOR, 0)]
-    return [cell for cell in ours if cells.outcomes(cell).n.max() <= 100]
+    return [cell for cell in made if cell["labels"]["seed"] == 0 and cells.outcomes(cell).n.max() <= 100]
 
 
 def samplers(selector: str, embedder: str = "hidden-mean") -> list[tuple[Board, Row]]:
@@ -111,8 +110,8 @@ def figure(name: str) -> tuple[bytes, bytes]:
     """A figure as SVG, and its table as CSV."""
     with tempfile.TemporaryDirectory() as folder:
         shown = FIGURES[name]()
-        for each in () if isinstance(shown, Path) else shown:
-            cells.write(Path(folder), each)
+        if not isinstance(shown, Path):
+            write(Path(folder) / f"shown{SUFFIX}", {cells.key_of(each): each for each in shown})
         request = Request(name, [shown if isinstance(shown, Path) else Path(folder)])
         frame.write(request, Path(folder), kinds=("svg",))
         svg, data = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))

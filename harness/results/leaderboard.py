@@ -69,7 +69,6 @@ class Gathered:
     failed: dict[str, Cell] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)  # why files are not counted, one line each
     badges: dict[str, Badge] = field(default_factory=dict)
-    rows: dict[tuple[str, ...], Row] = field(default_factory=dict)  # made already, by the keys of their cells
 
 
 @dataclass(frozen=True)
@@ -145,6 +144,9 @@ def unresolved(content: Gathered) -> dict[str, Cell]:
     return {key: cell for key, cell in content.failed.items() if of_what(cell) not in measured}
 
 
+_made: dict[tuple[tuple[str, str], ...], Row] = {}  # rows by keys and checksums: `make results` needs each many times
+
+
 def boards(content: Gathered) -> list[Board]:
     """The tables, in the order of what their rows share."""
     groups: dict[str, list[Row]] = {}
@@ -152,9 +154,9 @@ def boards(content: Gathered) -> list[Board]:
     for group in all_rows.rows_of(content.measured):
         selector = group[0][1]["inputs"]["ranking"]["selector"]
         checked = _conformance(content.badges.get(digest(selector)))
-        keys = tuple(key for key, _ in group)
-        made_before = content.rows.get(keys) or content.rows.setdefault(keys, all_rows.row_of(group))
-        row = replace(made_before, dist=selector["dist"], conformance=checked)
+        of = tuple((key, cell["checksum"]) for key, cell in group)
+        _made[of] = _made.get(of) or all_rows.row_of(group)
+        row = replace(_made[of], dist=selector["dist"], conformance=checked)
         groups.setdefault(_shared(group), []).append(row)
     for key, cell in unresolved(content).items():
         failed.setdefault(_shared([(key, cell)]), []).append((cell["labels"]["selector"], cell["failed"]))
