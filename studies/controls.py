@@ -6,7 +6,7 @@ A pool's key also depends on the version of the harness that made it. So a contr
 than the published cells do, though the pool is the same. Here it takes the published names of pool, vectors and
 verdicts, if the pool is told to be the same: all problems have as many correct responses, and the selectors that are in
 both came to the same orders, those without vectors on all problems, the others on 99 %. A control that is published
-as a row (`length`) takes that row's place: delete the older cell, of other code.
+as a row (`length`) takes that row's place: delete the older cell, of other code (`harness results delete`).
 """
 
 from __future__ import annotations

@@ -75,6 +75,8 @@ def places(folders: Iterable[Path], sequences: bool = False) -> Iterator[Place]:
             if not sequences and (path.parent.name == SEQUENCES or path.name in (REPORTS, EVALUATION)):
                 continue
             if path.suffix == SUFFIX:
+                if (path.parent / "column.json").exists():  # rows of a pool, in a store
+                    continue
                 try:
                     yield from (Place(path, key) for key in _held(path).spans)
                 except HarnessError:

@@ -102,6 +102,11 @@ def test_a_flipped_bit_or_a_cut_is_one_line_that_names_the_file(file):
     assert told == {f"cells {file}: is damaged, or no file of cells; copy it anew, or move it elsewhere"}
 
 
+def test_the_files_of_a_stores_columns_are_no_cells(file):
+    (file.parent / "column.json").write_text("{}")
+    assert [place.key for place in places([file.parent])] == ["column"]
+
+
 def test_a_cell_that_was_edited_is_named_and_no_other(file):
     key, *others = MADE
     published.write(file, MADE | {key: MADE[key] | {"grader": "another"}})
