@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from harness.cli import result_tables
+from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import cells, stopping_times
 from harness.results.leaderboard import Across, across, pool_name
+from harness.results.published import SEQUENCES
 from harness.results.rows import Interval, Row
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
 from harness_plugins.rl import evaluation, figures
-from published import RESULTS, boards, called, ladder, lines, rows_with, samplers
+from published import RESULTS, boards, called, every, ladder, lines, rows_with, samplers
 
 BEST = 5
 HARD = 0.05  # at most this share of the responses is correct
@@ -48,11 +50,11 @@ def first_run() -> str:
     """The table that the README's first command prints."""
     labelled = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
     by_name = {row.selector: row for _, row in labelled if row.embedder in ("hidden-mean", "none")}
-    every = [row for board in boards("pools") for row in board.lines]
+    measured = [row for board in boards("pools") for row in board.lines]
     beside = [
         replace(row, control=True)
         for name in ("length", "length:first=long", "norm")
-        for row in every
+        for row in measured
         if (row.model, row.selector) == ("tiny24", name) and row.embedder in ("hidden-mean", "none")
     ]
     os.environ["COLUMNS"] = "80"  # words are wrapped as in a terminal
@@ -222,8 +224,8 @@ def hard_pools() -> str:
 
 def _on_hard(row: Row, other: Row) -> list[str]:
     """On a pool's problems with few correct responses, but some: how many, both improvements, and the calls' ratio."""
-    read = [cells.read(path) for each in (row, other) for path in RESULTS.rglob(f"{each.cell}.json")]
-    (outcomes, others), seeds = map(cells.outcomes, read), list(map(cells.resampling_seed, read))
+    both = [every().measured[each.cell] for each in (row, other)]
+    (outcomes, others), seeds = map(cells.outcomes, both), list(map(cells.resampling_seed, both))
     assert outcomes.ranks is not None
     assert others.ranks is not None
     hard = (outcomes.c > 0) & (outcomes.c <= HARD * outcomes.n)
@@ -267,9 +269,9 @@ def by_ridge() -> str:
 def guided() -> str:
     """The share of puzzles solved within k responses, with and without the bonus on tokens (RF5)."""
     ks = ("1", "4", "8", "32", "128", "1024")
-    records = [stopping_times.read(path) for path in sorted((RESULTS / cells.SEQUENCES).glob("*.json"))]
     by_beta: dict[float, list[dict[str, Any]]] = {}
-    for record in records:
+    for record in stopping_times.records([RESULTS / SEQUENCES]):
+        assert not isinstance(record, HarnessError), record
         by_beta.setdefault(record["inputs"]["sampler"]["beta"], []).append(record)
     rows = []
     for beta, same in sorted(by_beta.items()):

@@ -9,6 +9,7 @@ from support.paths import SUPPORT, TOY
 from support.pool_breakers import BREAKERS
 from support.training_runs import COUNTING, counted_run
 
+from harness.results.published import places, read
 from harness_plugins.rl.training import read_run
 
 PROGRAM = "from pathlib import Path\nPath({mark!r}).write_text('it ran')\n"
@@ -90,10 +91,12 @@ def published(harness, tmp_path):
 
 def test_what_is_published_names_no_folder_of_its_maker(published, tmp_path):
     to, rows = published
-    texts = {path: path.read_text() for path in to.rglob("*") if path.is_file()}
-    assert len(texts) >= 2 + 2 + 3 + 1  # cells, badges, leaderboard, page
-    assert [path for path, text in texts.items() if "lovelace" in text or str(tmp_path) in text] == []
-    [cell] = [json.loads(text) for path, text in texts.items() if path.stem == rows[0]["cell"]]
+    texts = {path.name: path.read_text() for path in to.rglob("*") if path.is_file() and path.suffix != ".parquet"}
+    cells = {place.key: read(place) for place in places([to])}
+    texts |= {key: json.dumps(cell) for key, cell in cells.items()}
+    assert len(texts) == 2 + 1 + 2 + 1  # cells, badges, leaderboard, page
+    assert [name for name, text in texts.items() if "lovelace" in text or str(tmp_path) in text] == []
+    cell = cells[rows[0]["cell"]]
     assert cell["config"]["pool"] == "pool.jsonl"
     assert cell["config"]["plugin"] == ["toy.py"]
     assert cell["labels"]["task"] == "own:file=q.jsonl,grader=number"
@@ -108,9 +111,10 @@ def test_a_cell_without_paths_is_published_as_it_is(toy, harness, tmp_path, monk
     [row] = harness(
         "results", "publish", "--store", tmp_path / "runs", "--to", tmp_path / "out", "--plugin", "toy.py", "--json"
     ).rows
-    published, kept = (json.loads(file.read_bytes()) for file in (tmp_path / "out" / "colours" / path.name, path))
+    [place] = places([tmp_path / "out"])
+    published, kept = read(place), json.loads(path.read_bytes())
     assert {**kept, "checksum": 0, "from": 0} == {**published, "checksum": 0, "from": 0}
-    assert row["file"].endswith(path.name)
+    assert (row["file"], row["cell"]) == (str(tmp_path / "out" / "colours.parquet"), path.stem)
 
 
 EVIL = "\x9b31m\u202eabc\u2066\x7f\u200f\ud800"

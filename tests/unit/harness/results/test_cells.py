@@ -13,6 +13,7 @@ from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of
 
 from harness.results import cells
+from harness.results.published import places
 from harness.results.rows import row
 
 PROBLEMS = [entry("p0", [1, 3], disputed=1), entry("p1", [9, 9], c=0, disputed=0), entry("p\u2028", [2, 2], errors=1)]
@@ -109,7 +110,7 @@ def test_what_cannot_be_read_or_is_named_otherwise_is_one_line(tmp_path):
         assert fault in line
     path.rename(tmp_path / "mine.json")
     line = refusal_of(cells.read, tmp_path / "mine.json")
-    assert f"is named otherwise than its inputs ({path.name}); rename it" in line
+    assert f"is named otherwise than its inputs ({path.stem}); rename it" in line
 
 
 def test_a_cell_comes_back_and_is_the_same_file_when_it_is_written_again(tmp_path):
@@ -164,8 +165,7 @@ def test_enrichment_factors_are_those_of_rdkit(tmp_path):
 
 def test_badges_and_tables_are_no_cells(tmp_path):
     for name in (
-        "b/conformance/x.json",
-        "leaderboard.json",
+        "b/conformance.json",
         "b/rl-eval.json",
         "sequences/y.json",
         "b/a.json",
@@ -173,4 +173,4 @@ def test_badges_and_tables_are_no_cells(tmp_path):
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
-    assert cells.files([tmp_path]) == [tmp_path / "a.json", tmp_path / "b" / "a.json"]
+    assert [place.path for place in places([tmp_path])] == [tmp_path / "a.json", tmp_path / "b" / "a.json"]

@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_or_found_is_one_line(store, tmp_path):
     sizes = cell([subset_entry("p0", [1, 1], n=3, c=0), subset_entry("p1", [1, 1], n=1, c=1)], "head")
     assert "the subsets have no common budget of 2" in refusal_of(store, ranker, sizes)
     assert "failed (index 0): run it again" in refusal_of(store, ranker, failed_cell("twice", "index 0"))
-    where, folder = [tmp_path / "more"], tmp_path / "more" / "conformance"
+    where, folder = [tmp_path / "more"], tmp_path / "more" / "sequences"
     first, second = keep(tmp_path / "more", ranker, cell(entries("shuffle"), "shuffle"))
     folder.mkdir()
     (folder / f"{first.stem[:6]}.json").write_text("{}")
@@ -153,7 +153,7 @@ def test_controls_stand_with_the_references_and_in_no_row_unless_they_are_named(
     assert list(repexp["controls"]) == CONTROLS
     assert {"control", "controls"} & {*uniform} == set()  # it reads no vectors
     assert sections(harness("leaderboard", tmp_path / "runs").out)[0] == [*REFERENCES, *CONTROLS]
-    [board] = json.loads((tmp_path / "runs" / "leaderboard.json").read_text())
+    [board] = json.loads(harness("leaderboard", tmp_path / "runs", "--json").out)
     assert [row["selector"] for row in board["controls"]] == CONTROLS
     assert {row["selector"] for row in board["rows"]} == {"repexp", "uniform"}
     keep(tmp_path / "alone", *all_cells(tmp_path / "runs"))
