@@ -3,12 +3,11 @@ r"""Pieces of mathematical answers, and ways to write a value, from which tests 
 from __future__ import annotations
 
 FRAGMENTS = [
-    r"\boxed{", r"\boxed", r"\fbox{", "{", "}", r"\{", r"\}", "$", "$$", r"\(", r"\)", r"\[", r"\]", "####",
-    "answer", "is", "Answer:", "or", "and", ",", ".", ";", r"\text{", r"\frac", r"\frac12", r"\sqrt2",
-    r"\left(", r"\right)", "(", ")", "[", "]", "^", "_", "=", "+", "-", "*", "/", "1", "23", "1,234", ".5", "x",
-    "y", r"\pi", "pi", r"\pm", r"\cup", r"\in", r"\infty", r"\cdot", r"\le", "<", ">", r"\!", r"\,", "\\\\",
-    r"^\circ", r"\%", r"\$", r"\approx", r"\begin{pmatrix}", r"\end{pmatrix}", "&", "cm", "base", "Evelyn", "π",
-    "√", "½", "°",
+    r"\boxed{", r"\boxed", r"\fbox{", "{", "}", r"\{", r"\}", "$", "$$", r"\(", r"\)", r"\[", r"\]", "####", "answer",
+    "is", "Answer:", "or", "and", ",", ".", ";", r"\text{", r"\frac", r"\frac12", r"\sqrt2", r"\left(", r"\right)",
+    "(", ")", "[", "]", "^", "_", "=", "+", "-", "*", "/", "1", "23", "1,234", ".5", "x", "y", r"\pi", "pi", r"\pm",
+    r"\cup", r"\in", r"\infty", r"\cdot", r"\le", "<", ">", r"\!", r"\,", "\\\\", r"^\circ", r"\%", r"\$", r"\approx",
+    r"\begin{pmatrix}", r"\end{pmatrix}", "&", "cm", "base", "Evelyn", "π", "√", "½", "°",
 ]  # fmt: skip
 
 # a number stays the same value
