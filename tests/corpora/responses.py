@@ -140,7 +140,7 @@ WRONG_WITH_HEAD = {
 }  # fmt: skip
 
 # Long text, which must be read in linear time
-LENGTH = 400_000
+LENGTH = 150_000
 HOSTILE = {
     "backticks": "`" * LENGTH, "lines of backticks": "```\n" * (LENGTH // 4),
     "fences that open": "```python\n" * (LENGTH // 10),
