@@ -98,7 +98,9 @@ def test_altered_solutions_get_evalplus_own_verdicts(released):
     for problem in random.Random(0).sample(light(released), {"mbpp": 6, "humaneval": 3}[released.dataset]):
         exercise = released.exercise(problem)
         mutants = all_mutants(exercise.solution, exercise.entry_point)
-        changed = [program for kind, program in mutants if "numpy" not in kind]  # there evalplus compares shapes loosely
+        changed = [
+            program for kind, program in mutants if "numpy" not in kind
+        ]  # there evalplus compares shapes loosely
         programs = [exercise.solution, *random.Random(0).sample(changed, min(20, len(changed)))]
         own, theirs = passes(exercise, programs), evalplus_passes(exercise, programs)
         faults += [(problem.id, *row) for row in zip(programs, own, theirs, strict=True) if row[1] != row[2]]
