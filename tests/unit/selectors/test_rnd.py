@@ -46,7 +46,7 @@ def numpy_distillation(h, selector: RandomNetworkDistillation, seed: int) -> lis
 
 
 def test_distillation_is_that_of_a_numpy_loop():
-    h = np.random.default_rng(14).normal(size=(40, 7))
+    h = np.random.default_rng(14).normal(size=(24, 7))
     for batch, steps, width, rate in ((1, 16, 12, 0.001), (64, 4, 5, 0.01), (2, 3, 8, 0.001)):
         selector = RandomNetworkDistillation(batch=batch, steps=steps, width=width, rate=rate)
         assert ranked(selector, pool_of(embeddings=h), 15) == numpy_distillation(h, selector, 15)
