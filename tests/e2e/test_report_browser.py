@@ -11,9 +11,8 @@ from harness.system.json_text import storable
 from harness_plugins.report.page import visible
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
-]
+    pytest.mark.slow, pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
+]  # fmt: skip
 
 
 def picked(page):

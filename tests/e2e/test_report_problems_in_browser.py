@@ -18,9 +18,8 @@ from harness_plugins.report import writing
 from harness_plugins.report.page import visible
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
-]
+    pytest.mark.slow, pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
+]  # fmt: skip
 
 
 def saved(page, button):

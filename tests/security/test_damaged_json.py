@@ -69,10 +69,9 @@ def test_the_record_of_a_training_run(faults, tmp_path):
 
 
 JOURNAL = [
-    {"problem_id": "a", "index": 0, "outcome": "wrong", "value": 1.5, "reason": "no"},
-    {"asked": [["a", 1]]},
+    {"problem_id": "a", "index": 0, "outcome": "wrong", "value": 1.5, "reason": "no"}, {"asked": [["a", 1]]},
     {"verifier_files": {"check.py": "sha256:00"}},
-]
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -28,15 +28,10 @@ NO_NUMBERS = [
     *("Answer: 2 (mod 7)", "The answer is $2$ or $3$.", "<36", "[1, 2]"),
 ]
 PARIS = [
-    *("Paris", "**Paris.**", "'Paris'", "  paris \n", "PARIS!", "The answer is Paris.", "Answer:\nParis", "#### Paris"),
-    *(
-        "The answer is Paris. It is nice.",
-        "Final Answer: **Paris**",
-        r"It is \boxed{\text{Paris}}.",
-        "The answer: Paris",
-    ),
+    "Paris", "**Paris.**", "'Paris'", "  paris \n", "PARIS!", "The answer is Paris.", "Answer:\nParis", "#### Paris",
+    "The answer is Paris. It is nice.", "Final Answer: **Paris**", r"It is \boxed{\text{Paris}}.", "The answer: Paris",
     "Answer: Rome.\nNo. Answer: Paris",
-]
+]  # fmt: skip
 TEXTS = {
     **dict.fromkeys(PARIS, "paris"), "Answer: Dr. Who": "dr. who", r"\boxed{New  York}": "new york",
     "The capital is Paris.": "the capital is paris", "": None, "...": None, "x" * 20_001: None,

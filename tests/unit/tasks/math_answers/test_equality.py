@@ -4,10 +4,9 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from corpora.math_fragments import DRESSES, SHAPES, SPOILED
 from corpora.math_outside import ROWS
+from corpora.math_texts import DRESSES, GSM8K, MATH, SHAPES, SPOILED
 from corpora.math_verdicts import BOXED, STATED
-from corpora.strict_rules import GSM8K, MATH
 from support.math_grading import TASK
 
 from harness import Problem, Verdict
@@ -33,8 +32,10 @@ def test_every_response_of_a_kind_has_its_verdict(kind):
 
 
 def test_every_answer_and_statement_of_the_corpus_has_its_verdict():
-    boxed = [(gold, rf"So $\boxed{{{answer}}}$.", right) for rows in BOXED.values() for gold, answer, right in rows]
-    faults = [line for row in boxed for line in falsely_graded(*row)]
+    faults = []
+    for gold, answers in (row for rows in BOXED.values() for row in rows.items()):
+        for given, is_right in zip(answers, (True, False), strict=True):
+            faults += [each for text in given for each in falsely_graded(gold, rf"So $\boxed{{{text}}}$.", is_right)]
     stated = [row for rows in STATED.values() for row in rows]
     faults += [line for row in stated for name in ("boxed", "gsm8k") for line in falsely_graded(*row, TASKS[name])]
     assert faults == []

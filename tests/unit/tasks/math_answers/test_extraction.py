@@ -2,9 +2,7 @@
 
 import time
 
-from corpora.math_fragments import FRAGMENTS, REPEATED
-from corpora.math_normal_forms import NORMAL_FORMS
-from corpora.math_statements import STATEMENTS
+from corpora.math_texts import FRAGMENTS, NORMAL_FORMS, REPEATED, STATEMENTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from corpora.math_fragments import FRAGMENTS
+from corpora.math_texts import FRAGMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 from support.math_grading import TASK, boxed, graded

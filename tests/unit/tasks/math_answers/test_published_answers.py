@@ -24,10 +24,8 @@ def verdict(gold, response):
 # Pairs of unequal strings that hold the same answer, looked at one by one.
 EQUAL_PAIRS = {("5", "x=5"), ("x=5", "5"), ("5,-3", "-3,5")}
 ENDINGS = (
-    "The final answer is ${}$. I hope it is correct.",
-    "Therefore, the final answer is {}.",
-    "x = 7.\n\nAnswer: {}",
-)
+    "The final answer is ${}$. I hope it is correct.", "Therefore, the final answer is {}.", "x = 7.\n\nAnswer: {}",
+)  # fmt: skip
 
 
 def test_every_solution_of_math500_is_correct_by_its_box_by_the_strict_rule_and_by_its_ending_and_another_is_wrong(
