@@ -31,10 +31,9 @@ SETTINGS = (
     ({"learning_rate": 0.0}, "rl: learning_rate must be > 0, got 0.0"),
     ({"save_every": 0}, "rl: save_every must be at least 1, got 0"),
     ({"tensor_parallel": 0}, "rl: tensor_parallel must be at least 1, got 0"),
-    ({"steps": 0}, "rl: steps must be at least 1, got 0"),
-    ({"keep": 0}, "rl: keep must be at least 1, got 0"),
+    ({"steps": 0}, "rl: steps must be at least 1, got 0"), ({"keep": 0}, "rl: keep must be at least 1, got 0"),
     ({"hours": float("inf")}, "rl: hours must be > 0, got inf"),
-)
+)  # fmt: skip
 
 TRL = (
     ("wieght_decay=0", "trl: no option 'wieght_decay' (did you mean 'weight_decay'?"),

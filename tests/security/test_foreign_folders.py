@@ -34,30 +34,24 @@ def test_rl_eval_runs_no_plugin_file_that_only_the_folder_names(harness, tmp_pat
     assert mark.exists()
 
 
-def test_rl_eval_starts_no_program_that_only_the_folder_names(harness, tmp_path):
-    run = counted_run(tmp_path, 1)
+def test_rl_eval_starts_no_program_that_only_the_folder_names_and_a_moved_folder_is_evaluated(harness, tmp_path):
+    run = counted_run(tmp_path / "before", 1)
+    assert str(run.folder) not in (run.folder / "run.json").read_text()
     mark, program = tmp_path / "mark", tmp_path / "python"
     program.write_text(f"#!/bin/sh\ntouch {mark}\n")
     program.chmod(0o755)
+    whole = (run.folder / "run.json").read_text()
     edited(run, trainer=f"verl:python={program}")
     outcome = harness("rl", "eval", run.folder, "--plugin", COUNTING)
     assert outcome.code == 2
     assert f"--trainer verl:python={program}: give that too" in outcome.err
     assert not mark.exists()
-
-
-def test_a_run_s_folder_that_moved_is_evaluated_with_the_plugin_that_its_name_stands_for(harness, tmp_path):
-    run = counted_run(tmp_path, 1)
-    edited(run, plugin_files=["/home/ada/" + COUNTING.name])
-    outcome = harness("rl", "eval", run.folder, "--plugin", COUNTING, "--step", "99")
-    assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
-
-
-def test_a_training_run_is_read_where_its_folder_was_moved_to(harness, tmp_path):
-    run = counted_run(tmp_path / "before", 1)
-    assert str(run.folder) not in (run.folder / "run.json").read_text()
+    (run.folder / "run.json").write_text(whole)
+    edited(run, plugin_files=["/home/ada/" + COUNTING.name])  # the file that this name stands for is taken
     moved = run.folder.rename(tmp_path / "moved")
     assert [len(path.read_text().splitlines()) for path in read_run(moved).problems.values()] == [8, 8]
+    outcome = harness("rl", "eval", moved, "--plugin", COUNTING, "--step", "99")
+    assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
 
 
 @pytest.fixture
