@@ -1,26 +1,33 @@
-"""The trainer `trl` on the harness' side: what is checked, launched and found without TRL's import.
-
-Also the arguments that its settings become (trl_trainer.py).
-"""
+"""The trainer trl: what is checked, launched and found without TRL's import; the rollouts of a policy in training."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from corpora import rl_refusals
 from hypothesis import given
 from hypothesis import strategies as st
+from support.json_lines import write_json_lines
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
+from harness import Sampler
+from harness.records import SampleRequest
+from harness_plugins.models.location import embedded as tiny24
 from harness_plugins.rl import preflight, trl_trainer
-from harness_plugins.rl.training import Settings, TrainingRun
+from harness_plugins.rl.checkpoints import STEP_METRICS, best_step
+from harness_plugins.rl.training import Settings, TrainingRun, read_metrics
 from harness_plugins.rl.trl_trainer import Trl
+from harness_tasks.game24 import Game24
 
+pytest.importorskip("trl")
+from harness_plugins.rl.trl_child import PolicyEngine, batch_of, main, stream
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = Settings(batch=6, mini_batch=3, micro_batch=5, rollouts=4, max_response=64, steps=4)
 
 
@@ -31,14 +38,7 @@ def run(tmp_path) -> TrainingRun:
     return game24_run(tmp_path, 20, 5, **fields)
 
 
-@pytest.fixture
-def with_trl():
-    """Skips where TRL is not installed."""
-    if find_spec("trl") is None:
-        pytest.skip("needs TRL")
-
-
-def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_trl, monkeypatch):
+def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, monkeypatch):
     monkeypatch.setattr(trl_trainer, "VERSION", "1.15.9")
     line = "trl: trl 1.15.9 is needed (parts of it are overridden), found 1.16.0: pip install 'trl==1.15.9'"
     assert refusal_of(Trl().check, run) == line
@@ -47,7 +47,7 @@ def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_
     assert refusal_of(Trl().check, run) == line
 
 
-def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monkeypatch):
+def test_what_would_fail_in_the_child_is_one_line_before_it(run, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert Trl().check(run) == []
     for changes, message in (
@@ -59,7 +59,7 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monke
         assert refusal_of(Trl().check, replace(run, **changes)).startswith(message)
 
 
-def test_a_model_that_does_not_fit_is_one_line_and_a_tight_fit_a_remark(run, with_trl, monkeypatch):
+def test_a_model_that_does_not_fit_is_one_line_and_a_tight_fit_a_remark(run, monkeypatch):
     bare, optimiser, kl = "the weights, their gradients", "the optimiser", replace(SETTINGS, kl=0.1)
     for changes, bytes_each, held in (
         ({}, 16, f"{bare} and {optimiser}"),
@@ -121,5 +121,59 @@ def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():
     arguments = trl_trainer.grpo_arguments(run)
     names = ("weight_decay", "activation_checkpointing", "loss_type")
     assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
-    for override, message in rl_refusals.TRL:
+    for override, message in (
+        ("wieght_decay=0", "trl: no option 'wieght_decay' (did you mean 'weight_decay'?"),
+        ("weight_decay=much", "trl: weight_decay must be a valid number, unable to parse"),
+        ("activation_checkpointing=maybe", "trl: activation_checkpointing must be a valid boolean, unable to"),
+        ("loss_type=dapoo", "trl: loss_type must be 'dapo', 'grpo', 'bnpo' or 'dr_grpo', got 'dapoo'"),
+    ):
         assert refusal_of(trl_trainer.grpo_arguments, replace(PAPER, overrides=(override,))).startswith(message)
+
+
+@given(problems=st.integers(1, 60), batch=st.integers(1, 60), seed=st.integers(0, 9), epoch=st.integers(0, 5))
+def test_an_epoch_has_each_problem_at_most_once_and_leaves_out_less_than_a_batch(problems, batch, seed, epoch):
+    batch = min(batch, problems)
+    steps = problems // batch
+    seen = [place for step in range(steps) for place in batch_of(problems, batch, seed, 1 + epoch * steps + step)]
+    assert len(seen) == len(set(seen)) > problems - batch
+    assert set(seen) <= set(range(problems))
+    assert len({tuple(batch_of(30, 30, seed, step)) for seed in (1, 2) for step in (1, 2)}) == 4
+    assert len({stream(seed, *place) for seed in (1, 2) for place in ((0, 1), (1, 0), (0, 2), (0,))}) == 8
+
+
+def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_policy_training():
+    task = Game24()
+    prompts = [task.messages(problem) for problem in task.problems("dev")[:3]]
+    small, large = (PolicyEngine(model="tiny24-weak", device="cpu", batch=rows) for rows in (4, 64))
+    small._checkpoint.model.train()
+    request = SampleRequest(prompts, 2, Sampler(temperature=0.7), 24, [1, 2, 3], ("mean",))
+    sampled = small.sample(request)
+    assert small._checkpoint.model.training
+    assert not large._checkpoint.model.training
+    plain = large.sample(request)
+    assert [pool.token_ids for pool in sampled] == [pool.token_ids for pool in plain]
+    np.testing.assert_allclose(sampled[2].states["mean"], plain[2].states["mean"], atol=1e-4)
+
+
+def test_a_saved_policy_has_the_decoding_defaults_of_the_initial_model_if_any(tmp_path):
+    own = json.loads((tiny24("tiny24-weak") / "generation_config.json").read_text())
+    PolicyEngine(model="tiny24-weak", device="cpu").save(tmp_path / "policy")
+    kept = json.loads((tmp_path / "policy" / "generation_config.json").read_text())
+    assert {**kept, "transformers_version": None} == {**own, "transformers_version": None}
+    bare = shutil.copytree(tiny24("tiny24-weak"), tmp_path / "bare")
+    (bare / "generation_config.json").unlink()
+    PolicyEngine(model=str(bare), device="cpu").save(tmp_path / "without")
+    assert not (tmp_path / "without" / "generation_config.json").exists()
+    assert (tmp_path / "without" / "tokenizer.json").exists()
+
+
+def test_a_step_that_was_saved_and_not_logged_is_logged_once_when_the_run_goes_on(tmp_path):
+    run = game24_run(tmp_path, 2, 2, model="tiny24-weak", bonus="none", trainer="trl", settings=Settings(steps=4))
+    saved = run.checkpoints / "step-000004"
+    saved.mkdir(parents=True)
+    (saved / STEP_METRICS).write_text('{"dev_pass_at_1": 0.5, "reward": 0.25}')
+    write_json_lines(run.metrics, [{"step": step, "reward": 0.125} for step in (1, 2, 3)])
+    for _ in range(2):
+        main(tmp_path)  # no step is left to train
+        assert [line["step"] for line in read_metrics(run.metrics)] == [1, 2, 3, 4]
+    assert best_step(run, [4]) == (4, 0.5)
