@@ -107,7 +107,7 @@ def test_it_conforms(engine):
     assert applied >= 7
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", ["vanilla", "min-p", "top-k"])
 def test_states_and_log_probabilities_are_those_of_transformers(name, engine, here):
     before = engine.passed_again
     sampled = engine.sample(

@@ -50,14 +50,6 @@ def test_the_page_has_hits_in_the_order_asked_for_a_map_names_and_what_is_out(tm
     assert (tmp_path / "plate-report.html").read_bytes() == again
 
 
-def test_without_the_candidates_there_is_no_map_and_the_journal_has_the_names(tmp_path, searched):
-    before = (tmp_path / "plate.jsonl").read_bytes() + b'{"problem_id": "pro'  # another process is at work
-    (tmp_path / "plate.jsonl").write_bytes(before)
-    view = page_of(tmp_path)
-    assert ([row["name"] for row in view["rows"]], view["map"], view["n"]) == (searched, None, None)
-    assert (tmp_path / "plate.jsonl").read_bytes() == before
-
-
 def by_enumeration(n, c, t):
     """The mean and the two 2.5 % quantiles of the hits among the first t of a random order."""
     hits = sorted(sum(place < c for place in chosen) for chosen in itertools.combinations(range(n), t))

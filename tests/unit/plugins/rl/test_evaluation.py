@@ -251,11 +251,7 @@ def test_an_interval_ends_where_values_end_and_what_says_nothing_is_not_known():
     [[low, end]] = rl_eval.intervals(high)
     assert (low, end) == (pytest.approx(stats.ttest_1samp(high.ravel(), 0).confidence_interval()[0]), 1)
     assert figures.in_per_cent(0.975, [low, end]) == f"97.5 [{100 * low:.1f}, 100.0]"
-    assert rl_eval.intervals(-high, 0 * high)[0][0] == -1
-    two = np.array([0.6875, 0.8125])[None, :, None]
-    assert rl_eval.intervals(two) == [None]  # 75.0 ± 79.4
-    assert rl_eval.intervals(two, 0 * two) == [[pytest.approx(0.75 - 0.794, abs=1e-3), 1]]  # of -1 to 1
-    assert figures.in_per_cent(0.75, None, "+") == "+75.0 [-]"
+    assert rl_eval.intervals(np.array([0.6875, 0.8125])[None, :, None]) == [None]  # 75.0 ± 79.4
 
 
 def test_rows_hold_levels_and_gains_with_their_intervals_and_tables_show_them(capsys):
@@ -267,17 +263,11 @@ def test_rows_hold_levels_and_gains_with_their_intervals_and_tables_show_them(ca
     assert none["pass_at_k_ci"]["1"] == rl_eval.intervals(at_1["none"])[0]
     assert base["gain_over"]["none"]["1"] == pytest.approx((6.5 - 9.25) / 16)
     assert base["gain_over_ci"]["none"]["1"] == rl_eval.intervals(at_1["base"], at_1["none"])[0]
-    assert none["gain_over_ci"]["base"]["4"] == pytest.approx([-end for end in base["gain_over_ci"]["none"]["4"]][::-1])
     figures.print_table(rows)
-    out = capsys.readouterr().out
-    half = {row["bonus"]: 50 * np.ptp(row["pass_at_k_ci"]["1"]) for row in rows}
-    assert f"40.6±{half['base']:.1f}" in out
-    levels, gains = out.split("minus GRPO")
-    assert f"57.8±{half['none']:.1f}" in levels
+    levels, gains = capsys.readouterr().out.split("minus GRPO")
+    assert f"57.8±{50 * np.ptp(none['pass_at_k_ci']['1']):.1f}" in levels
     assert "100.0 [-]" in levels  # pass@16
     assert f"-17.2±{50 * np.ptp(base['gain_over_ci']['none']['1']):.1f}" in gains
-    assert "57.8" not in gains
-    assert gains.count(figures.UNKNOWN) == 1
 
 
 COUNTS = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
@@ -318,17 +308,6 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folde
     assert all(row["reached_at"] is None for row in rows if row["k"] < 16)
     assert [(row["seeds"], row["standard_error"]) for row in rows if row["k"] == 16] == [(1, None), (2, 0), (2, 0)]
     written(request, folder)
-
-
-def test_the_linear_figure_has_more_budgets_and_a_linear_axis(folder):
-    request = Request("rl-passk-linear", folders=[folder])
-    rows = frame.table(request)
-    assert [row["k"] for row in rows] == list(range(1, 17)) * 3
-    assert [row for row in rows if row["k"] in (1, 2, 4, 8, 16)] == frame.table(Request("rl-passk", [folder]))
-    pytest.importorskip("matplotlib")
-    with frame.styled():
-        scales = [figure.draw(rows).axes[0].get_xscale() for figure in (figures.RlPassKLinear(), figures.RlPassK())]
-    assert scales == ["linear", "log"]
 
 
 def test_task_and_seed_choose_and_what_an_evaluation_has_not_is_refused(folder):

@@ -42,16 +42,6 @@ def test_each_reward_has_its_grader():
         assert grader.rewards(PROBLEM, responses, UNKNOWN) == rewards, reward
 
 
-def test_the_prompt_asks_for_the_form_that_the_strict_grader_wants():
-    hashes, box = ("####", "#### 5"), (r"\boxed{", r"\boxed{5}")
-    for task, (before, form) in (("gsm8k", hashes), ("math", box), ("dapo-aime", box)):
-        grader = Grader(run_of(task, "strict"))
-        assert grader.task.rl["reward"] == "strict"
-        assert before in grader.task.messages(PROBLEM)[-1]["content"]
-        responses = [f"Two and three make five. {form}", "Two and three make 5."]
-        assert grader.rewards(PROBLEM, responses, UNKNOWN[:2]) == [1, 0]
-
-
 class Ends(Task):
     """Judges by how a response ended; the second grader by its text, and says nothing of a."""
 

@@ -20,10 +20,8 @@ from harness.system.progress import Progress, Stage
 from harness_plugins.models.location import Location, embedded
 from harness_plugins.rl import preflight, training
 from harness_plugins.rl import training_run as rl
-from harness_plugins.rl.checkpoints import best_step
 from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.training import MetricsLog, Settings, hours_spent, read_metrics, read_problems, read_run
-from harness_tasks.dapo import DapoAime
 from harness_tasks.game24 import Game24
 
 TRAIN = ("rl", "train", "--task", "game24", "--model", "tiny24-weak", "--plugin", COUNTING, "--trainer", "counting")
@@ -169,18 +167,6 @@ def test_settings_that_cannot_be_and_folders_without_a_run_are_refused(tmp_path)
     assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path / 'run.json'}: ")
 
 
-def test_the_users_bonus_is_before_the_presets_and_that_before_the_tasks():
-    def bonus(text: str, preset: str = "paper") -> str:
-        return str(rl.bonus(TrainRequest(task="x", bonus=text, preset=preset), DapoAime.rl["bonus"]))
-
-    assert [bonus(text) for text in ("repexp:lam=1", "repexp:dim=16", "none")] == [
-        *("repexp:dim=128,lam=1", "repexp:dim=16", "none")
-    ]
-    assert bonus("repexp", "exploring") == "repexp:dim=4,spread=0.5"
-    assert bonus("repexp:spread=0.1,gate=mixed", "exploring") == "repexp:dim=4,spread=0.1,gate=mixed"
-    assert bonus("unlikely", "exploring") == "unlikely"
-
-
 def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given(shared_data, tmp_path):
     def prepared(train: str, dev: str, **fields):
         data = {"train": str(shared_data / "tasks" / train), "dev": str(shared_data / "tasks" / dev)}
@@ -257,18 +243,6 @@ def test_a_log_is_followed_by_whole_lines_and_from_its_start_when_it_is_replaced
     new.replace(path)
     follower()
     assert (follower.step, stage.done, messages.getvalue()) == (4, 4, "dev pass@1 40 %\n")
-
-
-def test_the_time_left_is_the_median_step_or_a_count_and_the_best_checkpoint_the_earlier_of_two(tmp_path):
-    run = counted_run(tmp_path, 0)
-    run = replace(run, settings=replace(run.settings, steps=10))
-    assert rl.outlook(run, 6).seconds == 4 * 1.5
-    run.metrics.unlink()
-    rest = rl.outlook(run, 6)
-    assert (rest.seconds, rest.responses, rest.tokens) == (0, 4 * 4 * 8, 4 * 4 * 8 * run.settings.max_response)
-    best = [{"step": step, "dev_pass_at_1": dev} for step, dev in ((2, 0.3), (4, 0.5), (6, 0.5))]
-    write_json_lines(run.metrics, [{"step": 1}, *best])
-    assert [best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])] == [(4, 0.5), (6, 0.5), None]
 
 
 # The files of a run's folder, and its lock
@@ -431,13 +405,3 @@ def test_memory_that_is_too_little_refuses_and_a_guess_only_remarks(hub, tmp_pat
     assert "(by its name alone" in preflight.several_gpus(replace(run, model="lab/weak-7b"))[0]
     nothing = preflight.several_gpus(replace(run, model="lab/weak"))
     assert nothing == ["memory: not estimated, the model's size is not known, lab/weak is not on this disk"]
-
-
-def test_weights_that_do_not_fit_into_the_hubs_cache_are_not_fetched(hub, monkeypatch):
-    shutil.copy(embedded("tiny24-weak") / "config.json", hub)
-    size = preflight.size_of(Location("lab/weak", None))
-    assert "trl: 1.9 MB of weights are to be fetched into" in preflight.fetching("trl", size)[0]
-    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: SimpleNamespace(free=1e6))
-    assert refusal_of(preflight.fetching, "trl", size).endswith(
-        "name another disk by HF_HUB_CACHE, or give a local folder"
-    )

@@ -18,7 +18,7 @@ from support.training_runs import game24_run
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.models.location import embedded as tiny24
-from harness_plugins.rl import preflight, trl_trainer
+from harness_plugins.rl import trl_trainer
 from harness_plugins.rl.checkpoints import STEP_METRICS, best_step
 from harness_plugins.rl.training import Settings, TrainingRun, read_metrics
 from harness_plugins.rl.trl_trainer import Trl
@@ -59,20 +59,6 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, monkeypatch):
         assert refusal_of(Trl().check, replace(run, **changes)).startswith(message)
 
 
-def test_a_model_that_does_not_fit_is_one_line_and_a_tight_fit_a_remark(run, monkeypatch):
-    bare, optimiser, kl = "the weights, their gradients", "the optimiser", replace(SETTINGS, kl=0.1)
-    for changes, bytes_each, held in (
-        ({}, 16, f"{bare} and {optimiser}"),
-        ({"bonus": "repexp"}, 20, f"{bare}, {optimiser} and the bonus' reference"),
-        ({"bonus": "repexp", "settings": kl}, 24, f"{bare}, {optimiser}, the bonus' reference and the KL term's"),
-    ):
-        changed, need = replace(run, **changes), f"{held} need 0.0 GiB, activations aside"
-        monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda size=942_976 * bytes_each: (size, 1))
-        assert Trl().check(changed) == [f"trl: {need}; 0.0 GiB of this machine are free"]
-        monkeypatch.setattr(preflight.psutil, "virtual_memory", lambda size=942_976 * bytes_each - 1: (size, 1))
-        assert refusal_of(Trl().check, changed) == f"trl: the model does not fit: {need}; this machine has 0.0 GiB"
-
-
 def test_launch_starts_the_child(run):
     launch = Trl().launch(run)
     assert launch.command == [sys.executable, "-m", "harness_plugins.rl.trl_child", str(run.folder)]
@@ -106,14 +92,6 @@ def test_settings_become_trls():
     assert {name for name in arguments if arguments[name] != on_cpu[name]} == {
         *("bf16", "use_cpu", "activation_checkpointing", "dataloader_pin_memory")
     }
-
-
-@given(mini=st.integers(1, 40), rollouts=st.integers(2, 9), micro=st.integers(1, 70))
-def test_a_forward_pass_has_no_more_rows_than_asked_for_and_divides_the_mini_batch(mini, rollouts, micro):
-    settings = Settings(batch=mini, mini_batch=mini, rollouts=rollouts, micro_batch=micro)
-    rows = trl_trainer.grpo_arguments(replace(PAPER, settings=settings))["per_device_train_batch_size"]
-    assert rows == max(size for size in range(1, micro + 1) if (mini * rollouts) % size == 0)
-    assert trl_trainer.updates(Settings(batch=12, mini_batch=4, ppo_epochs=2)) == 6  # one a pass and mini-batch
 
 
 def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():

@@ -14,7 +14,6 @@ from support.training_runs import game24_run
 
 from harness import Problem, error
 from harness_plugins.rl import preflight, verl_child, verl_trainer
-from harness_plugins.rl.preflight import memory_remark
 from harness_plugins.rl.training import Checkpoint, Settings, TrainingRun, write_problems
 from harness_plugins.rl.verl_child import TRACKER, tidy
 from harness_plugins.rl.verl_trainer import MARK, RUN, VARIABLE, Verl, configuration, installed
@@ -118,16 +117,6 @@ def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_
 
 DATA = {"train": Path("t.parquet"), "dev": Path("d.parquet")}
 
-QWEN_7B = {  # Qwen2.5-7B's config.json, what matters of it
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_attention_heads": 28,
-    "num_hidden_layers": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "tie_word_embeddings": False,
-}
-
 
 @pytest.fixture
 def paper() -> TrainingRun:
@@ -153,29 +142,7 @@ def test_the_defaults_are_the_papers_and_every_seed_is_the_runs(paper):
     assert [*seeds, *(parts[name]["fsdp_config"]["seed"] for name in ("actor", "ref"))] == [7] * 5
 
 
-def test_without_a_dev_split_nothing_is_validated_and_without_kl_and_states_no_reference_is_run(paper):
-    config = configuration(paper, "m", {"train": Path("t")}, with_ref=False)
-    assert (config["trainer"]["test_freq"], config["trainer"]["val_before_train"]) == (-1, False)
-    assert (config["data"]["val_files"], config["data"]["val_max_samples"]) == ("t", 1)
-    kl = configuration(replace(paper, settings=replace(paper.settings, kl=0.1)), "m", DATA, with_ref=False)
-    assert [each["actor_rollout_ref"]["actor"]["use_kl_loss"] for each in (config, kl)] == [False, True]
-
-
 # The memory of a GPU
-
-
-def test_the_papers_model_fits_eight_gpus_of_80_gib_and_not_one():
-    line = memory_remark(7_600_000_000, QWEN_7B, Settings(), 80)
-    assert line.startswith("memory: 7.60 B parameters need 14.2 GiB a GPU to update")
-    sampler = (2 * 7.6e9 + 2 * 2 * 28 * 4 * 128 * 2048) / 2 / 2**30  # keys and values of 4 heads of 128 in 28 layers
-    assert f"10.6 beside the sampler, and {sampler:.1f} inside it" in line
-    for devices, gib, message in (
-        (1, 80, "does not fit"),
-        (2, 80, "42.5 beside the sampler"),  # the weights at rest
-        (64, 20, "does not fit"),  # the sampler's share
-    ):
-        settings = Settings(devices=devices, tensor_parallel=1)
-        assert message in refusal_of(memory_remark, 7_600_000_000, QWEN_7B, settings, gib), devices
 
 
 INFO = {"split": "train", "problem": "train-0"}

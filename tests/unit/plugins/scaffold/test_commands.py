@@ -38,7 +38,7 @@ def test_what_it_writes_conforms_and_is_a_whole_package_that_names_no_place_and_
 
 
 def test_what_it_writes_is_clean_under_this_projects_rules_and_its_own(tmp_path):
-    made = [new_package(kind, name, tmp_path / kind) for kind in KINDS for name in ("a", LONG)]
+    made = [new_package(kind, name, tmp_path / kind) for kind, name in zip(KINDS, ("a", *[LONG] * 4), strict=True)]
     ours = ("--config", str(ROOT / "pyproject.toml"))
     runs = [(("check", *ours), package["folder"]) for package in made]  # what is first-party depends on the folder
     runs += [(options, tmp_path) for options in (("format", "--check", *ours), ("check",), ("format", "--check"))]
