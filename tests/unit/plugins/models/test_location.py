@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.refusals import refusal_of
 from support.tiny_checkpoints import TEMPLATE, save_checkpoint
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoTokenizer
 
 from harness import Sampler
 from harness.records import SampleRequest
@@ -125,19 +125,6 @@ def test_a_template_may_stand_in_the_tokenizers_config_or_in_a_file(tmp_path, fo
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     assert AutoTokenizer.from_pretrained(folder).chat_template
     assert opened(folder).has_template
-
-
-def test_the_stored_type_is_that_of_transformers(tmp_path):
-    folder = save_checkpoint(tmp_path / "model", "gpt2")
-    config = json.loads((folder / "config.json").read_text())
-    differing = []
-    for fields in ({"dtype": "bfloat16"}, {"torch_dtype": "float16"}, {"dtype": None}, {}):
-        kept = {name: value for name, value in config.items() if "dtype" not in name}
-        (folder / "config.json").write_text(json.dumps(kept | fields))
-        theirs = AutoConfig.from_pretrained(folder).dtype
-        if opened(folder).dtype_on("cuda") != str(theirs or "float32").removeprefix("torch."):
-            differing.append((fields, opened(folder).dtype_on("cuda"), theirs))
-    assert differing == []
 
 
 def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):

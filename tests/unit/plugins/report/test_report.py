@@ -10,7 +10,6 @@ import shutil
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -275,17 +274,6 @@ def test_a_selector_that_changed_or_is_gone_shows_its_stored_picks_and_says_so(r
             assert reason in entry["note"]
             assert entry["order"] == before["order"][: entry["ranks"][0]]
             assert len(entry["values"]) == len(entry["order"])
-
-
-def ranks(order, raises=False):
-    """A selector that ranks as it is given, and then raises if it is told to."""
-
-    def rank(pool, rng):
-        yield from order
-        if raises:
-            raise ZeroDivisionError("oh")
-
-    return SimpleNamespace(rank=rank)
 
 
 def test_repexp_shows_its_bonus_and_others_the_distance_to_the_nearest_earlier_pick(shown):

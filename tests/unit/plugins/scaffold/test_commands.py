@@ -53,13 +53,11 @@ def test_a_name_that_cannot_work_is_refused_in_one_line_and_nothing_is_written(t
     table = [
         ("executor", "mine", "no template for kind 'executor' (there are selector, task, embedder, sampler, engine)"),
         ("selector", "My-Novelty", "a name is lower-case words joined by '-', such as my-selector"),
-        *[("selector", name, f"got {name!r}") for name in ("my_novelty", "2-fast", "fast-", "../fast", "fast\n", "")],
+        *[("selector", name, f"got {name!r}") for name in ("2-fast", "../fast", "fast\n", "")],
         ("selector", f"{LONG}b", "at most 32 characters"),
         ("selector", "lambda", "'lambda' is a Python keyword"),
-        ("selector", "none", "'none' is a Python keyword"),
         ("sampler", "random", "'random' is a module of Python's standard library"),
         ("selector", "uniform", "'uniform' is a selector of diversity-harness"),
-        ("task", "game24", "'game24' is a task of diversity-harness"),
         ("embedder", "tasks", "the module harness_tasks is installed already"),
         ("sampler", "taken-already", "the module harness_taken_already is installed already"),
     ]

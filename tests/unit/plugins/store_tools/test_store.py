@@ -72,12 +72,9 @@ def test_every_byte_counts_once_by_task_model_and_kind(run, listed, tmp_path):
     run(*KEYED)
     run("--task", "keyed", "--n", "3", "--model", "macaw", "--selector", "shuffle")
     run("--task", "keyed", "--until-correct", "--n", "9")
-    checkpoints = store / "rl" / "keyed-macaw" / "checkpoints" / "1"
-    checkpoints.mkdir(parents=True)
-    (checkpoints / "weights").write_bytes(bytes(1000))
-    (store / "plots").mkdir()
-    (store / "plots" / "a.pdf").write_bytes(bytes(100))
-    (store / "cells" / "notes.txt").write_bytes(bytes(10))
+    for name, size in (("rl/keyed-macaw/checkpoints/1/weights", 1000), ("plots/a.pdf", 100), ("cells/notes.txt", 10)):
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).write_bytes(bytes(size))
     report = listed()
     stages = {(row["task"], row["model"], row["stage"]) for row in report["rows"]}
     columns = {"responses", "vectors", "verdicts", "orders", "choices", "cells"}

@@ -1,7 +1,6 @@
 """Engine esm3 around a child that is not ESM3, and what of that child needs no esm; with ESM3: tests/environments."""
 
 import importlib.util
-import json
 import sys
 from collections import Counter
 
@@ -12,7 +11,7 @@ from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.esm3.engine import ALPHABETS, WEIGHTS, Esm3, masked
+from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3, masked
 from harness_plugins.proteins.tiny import CHILD
 
 
@@ -46,15 +45,6 @@ def test_rows_come_in_batches_that_fit_into_memory(engine):
     assert (list(responses.finish), responses.lengths.tolist()) == (["stop"] * 7, [4] * 7)
     assert (responses.logprobs.tolist(), responses.token_ids[6]) == ([-1.0] * 7, [6] * 4)
     assert small._chunks.size == 3
-
-
-def test_a_request_has_the_engines_settings(engine):
-    running = engine(steps=5, annealing=False, alphabet="all")
-    sample(running, "M___", 2, temperature=0.7, top_p=0.9)
-    running._child._log.seek(0)
-    request = json.loads(running._child._log.read().splitlines()[-1])
-    settings = {"steps": 5, "temperature": 0.7, "top_p": 0.9, "annealing": False, "letters": ALPHABETS["all"]}
-    assert request == request | settings | {"prompt": "M___", "rows": [[7, 0], [7, 1]]}
 
 
 def test_a_child_that_fails_or_dies_is_one_line(engine):
