@@ -1,20 +1,21 @@
-"""`harness pool push`: what a repository holds after it, and when nothing is pushed; what the hub's client says."""
+"""`harness pool push` and `pull`: what a repository holds, that the same bytes come back, what is refused."""
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from support.hub_repositories import parquet_text, refused
+from support.hub_repositories import KINDS, first, of_kind, parquet_text, refused, refused_and_nothing_written
 from support.hub_server import Repository
-from support.refusals import refusal_of
+from support.processes import harness_command, wait_for
 from support.stores import files_of
 
-from harness.columns.stored import pool_keys
-from harness_plugins.hub.transfer import Hub, message
+from harness.columns.stored import StoredPool, pool_keys
+from harness_plugins.hub.transfer import Hub
 
 # huggingface_hub 2.4.0 hands a large file to its HTTP client in a way that the client calls old.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -46,8 +47,8 @@ def test_problem_texts_stay_at_home_unless_their_licence_is_given(push, hub):
     files = hub.repositories[REPO].files
     assert "say green" in parquet_text(files)
     assert "Say colour" not in parquet_text(files) + "".join(map(str, files.values()))
-    assert push("--prompts", "mit").code == 0
-    assert "Say colour" in str(hub.repositories[REPO].files)
+    kinds = {path.split("/")[1].split(".")[0] for path in files if path.count("/") == 2}
+    assert kinds == {"responses", "vectors", "verdicts"}
 
 
 def test_a_card_that_somebody_edited_is_left_as_it_is(push, hub):
@@ -108,6 +109,7 @@ def test_a_repository_holds_one_pool_whole_and_nothing_else(push, toy, hub, repo
 def test_pushes_that_cannot_be_are_one_line(push, hub, monkeypatch):
     refused(push(key="nothing"), "no such key")
     refused(push(repo="stranger/pool"), "may not do that (HTTP 403)")
+    refused(push(repo="läb/pool"), "a repository is OWNER/NAME, got 'läb/pool'")
     refused(push("--licence", "My Own\n"), '"license" must be one of mit')
     refused(push("--prompts", ""), "--prompts wants the licence")
     monkeypatch.delenv("HF_TOKEN")
@@ -139,32 +141,6 @@ def test_a_repository_that_changes_under_a_push_is_not_overwritten(push, hub, re
 # The hub's client
 
 
-def test_what_is_no_name_of_a_repository_is_refused(hub):
-    for name in ("colours", "a/b/../c", "lab/", "lab/a b", "läb/pool"):
-        assert refusal_of(Hub, name, "pool pull") == f"pool pull: a repository is OWNER/NAME, got {name!r}"
-    assert "lab/a..b" in refusal_of(Hub("lab/a..b", "pool push").about)
-
-
-def test_a_hub_out_of_reach_is_one_line(push, pull, hub, monkeypatch):
-    hub.shutdown()
-    hub.server_close()
-    for outcome in (push(), pull()):
-        refused(outcome, "is out of reach", hub.endpoint)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    refused(pull(), "is out of reach")
-
-
-def test_a_failure_is_told_by_its_first_line_without_addresses():
-    failures = {
-        OSError("no route to https://hub/x?sig=1\nsecond line"): "OSError: no route to (address); run the same",
-        ValueError('"license" must be\none of mit'): '"license" must be one of mit',
-        OSError(""): "OSError: ; run the same command again to go on",
-    }
-    for failure, words in failures.items():
-        assert message(failure).startswith(words)
-        assert "\n" not in message(failure)
-
-
 @pytest.mark.slow  # it loads `datasets`
 def test_datasets_reads_what_was_pushed(repository):
     configs = yaml.safe_load(repository.files["README.md"].decode().split("---")[1])["configs"]
@@ -180,13 +156,6 @@ def test_datasets_reads_what_was_pushed(repository):
     assert count == graded == 96
     assert response["text"].startswith("say ")
     assert verdict["status"] in ("correct", "wrong")
-
-
-def test_vectors_and_verdicts_of_an_earlier_push_stay(push, hub):
-    for options in (("--verdicts",), ("--vectors",), ()):
-        assert push(*options).code == 0
-    kinds = {path.split("/")[1].split(".")[0] for path in hub.repositories[REPO].files if path.count("/") == 2}
-    assert kinds == {"responses", "vectors", "verdicts"}
 
 
 def test_a_push_wants_what_it_is_to_push(push, hub, tmp_path):
@@ -220,3 +189,116 @@ def test_the_problems_of_others_and_paths_of_this_machine_are_not_passed_on_unsa
     assert outcome.code == 0
     assert "the settings and the card say model = /home/me/secret" in outcome.err
     assert "Find it." not in str(hub.repositories[REPO].files) + parquet_text(hub.repositories[REPO].files)
+
+
+@pytest.fixture
+def other(tmp_path):
+    """The store that is pulled into."""
+    return tmp_path / "other"
+
+
+def test_a_pool_comes_back_as_the_same_bytes_and_a_run_samples_nothing(push, pull, hub, harness, toy, tmp_path, other):
+    assert push("--vectors", "--verdicts", "--prompts", "mit").code == 0
+    assert "Say colour" in str(hub.repositories[REPO].files)
+    pulled = pull("--json")
+    assert pulled.rows["new"] == pulled.rows["problems"] == 6
+    for kind in KINDS:
+        assert of_kind(other, kind) == of_kind(tmp_path / "runs", kind) != {}
+    assert not list((other / "pull").iterdir())
+    run = toy("--selector", "spread", store=other)
+    assert run.rows == toy("--selector", "spread").rows
+    for stage in ("pool", "verdicts"):
+        assert f"{stage}: reused for 6 of 6 problems" in run.err
+
+
+def test_a_revision_is_pulled_as_it_was(push, pull, hub, other):
+    push()
+    first = hub.repositories[REPO].head
+    push("--verdicts")
+    refused(pull("--revision", "v7"), "no such revision")
+    assert pull("--revision", first, "--json").rows["commit"] == first
+    assert not of_kind(other, "verdicts.")
+    assert pull().code == 0
+    assert of_kind(other, "verdicts.")
+
+
+# What is wrong with a repository is one line, and nothing of it comes into the store.
+
+
+def test_a_repository_without_a_pool_or_that_is_private_is_refused(pull, hub, other, monkeypatch):
+    refused(pull(), "no such dataset repository")
+    repository = hub.repositories[REPO] = Repository(private=False)
+    repository.commit({"README.md": b"# Photos"})
+    refused_and_nothing_written(pull(), other, REPO, "no pool: the repository has no pool.json")
+    repository.private = True
+    monkeypatch.setenv("HF_TOKEN", "hf_another")
+    refused(pull(), "no such dataset repository, or a private one")
+
+
+def test_scores_names_and_odd_texts_of_no_task_come_back_as_the_same_bytes(
+    harness, pull, push, hub, written, tmp_path, other
+):
+    lines = [
+        {
+            "problem_id": "1/é |`",
+            "responses": ["", "λ\n\0---"],
+            "correct": [True, False],
+            "scores": {"rm": [0.25, None]},
+            "names": ["CHEMBL25", ""],
+        },
+        {"problem_id": "../../2", "prompt": "?", "responses": ["\ud800 lone", "b"], "correct": [False] * 2},
+    ]
+    key = harness("pool", "import", written(lines), "--store", tmp_path / "odd", "--json").rows["pool"]
+    pushed = push("--verdicts", "--prompts", "mit", key=key[:8], root=tmp_path / "odd")
+    assert pushed.code == 0, pushed.err
+    assert pull().code == 0
+    assert of_kind(other, *KINDS) == of_kind(tmp_path / "odd", *KINDS) != {}
+    about = [harness("pool", "inspect", key, "--store", store, "--json").rows for store in (tmp_path / "odd", other)]
+    assert about[0] == about[1]
+    assert about[0]["graded"] == 4
+
+
+def test_a_damaged_file_is_refused_and_the_whole_one_is_taken_then(pull, hub, repository, other):
+    path = first(repository, "responses")
+    content = repository.files[path]
+    repository.commit(repository.files | {path: content[:99] + bytes([content[99] ^ 1]) + content[100:]})
+    refused_and_nothing_written(pull(), other, REPO, "is damaged: it is not what its name says")
+    repository.files[path] = content  # of the same commit: what was damaged on its way is fetched again
+    assert pull().code == 0
+
+
+def test_other_responses_under_the_same_key_are_not_mixed_and_what_is_missing_is_filled(pull, repository, pool, other):
+    assert pull("--no-verdicts").code == 0
+    before = of_kind(other, *KINDS)
+    [folder] = StoredPool(next(other.glob("colours-*"))).columns("responses")
+    one, two, *_ = sorted(path for path in folder.iterdir() if path.suffix == ".parquet")
+    two.unlink()
+    assert pull("--no-verdicts", "--json").rows["new"] == 1
+    assert of_kind(other, *KINDS) == before
+    one.rename(one.with_name(".".join([*one.name.split(".")[:2], "0" * 16, "parquet"])))
+    refused(pull("--no-verdicts"), "has other responses", "another --store")
+
+
+@pytest.mark.slow
+def test_a_pull_that_is_killed_goes_on_where_it_stopped(push, pull, hub, tmp_path, other):
+    push("--vectors", "--verdicts", "--prompts", "mit")
+    hub.stop_after = 7  # of 12 tables
+    child = subprocess.Popen(harness_command("pool", "pull", REPO, "--store", other), stderr=subprocess.PIPE)
+    wait_for(lambda: hub.stop_after < 0, 240, "the hub has given seven files")
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    assert not of_kind(other, *KINDS)
+    hub.stop_after = None
+    hub.requests.clear()
+    assert pull().code == 0
+    assert len([path for path in hub.requests if path.startswith("GET /datasets") and "parquet" in path]) < 12
+    for kind in KINDS:
+        assert of_kind(other, kind) == of_kind(tmp_path / "runs", kind)
+    assert not list((other / "pull").iterdir())
+
+
+def test_a_hub_out_of_reach_is_one_line(push, pull, hub):
+    hub.shutdown()
+    hub.server_close()
+    for outcome in (push(), pull()):
+        refused(outcome, "is out of reach", hub.endpoint)

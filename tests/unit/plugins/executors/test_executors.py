@@ -1,4 +1,4 @@
-"""Executor `ray` without a cluster: addresses and room, what a worker compares and sends back."""
+"""The executors: which process does the work, how failures travel; of `ray`, what needs no cluster."""
 
 import os
 import pickle
@@ -11,8 +11,48 @@ from support.refusals import refusal_of
 
 from harness import HarnessError
 from harness.columns.store import Damaged
+from harness_plugins.executors import local
 from harness_plugins.executors import ray as executor
+from harness_plugins.executors.local import Local
 from harness_plugins.executors.ray import Place, Ray, do, environment_of, make_terms
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Start processes after the first item."""
+    monkeypatch.setattr(local, "ALONE_S", -1.0)
+    monkeypatch.setattr(local, "START_S", -1.0)
+
+
+# Functions of the standard library: the other processes cannot import this file.
+WHO = ["/proc/self"] * 12  # as a link: the number of the process that reads it
+
+
+@pytest.mark.usefixtures("eager")
+def test_models_and_short_work_stay_in_this_process(monkeypatch):
+    assert set(Local(workers=2).map(os.readlink, WHO, True)) == {str(os.getpid())}
+    monkeypatch.undo()
+    assert set(Local(workers=2).map(os.readlink, WHO, False)) == {str(os.getpid())}
+
+
+@pytest.mark.usefixtures("eager")
+def test_long_work_goes_to_processes_after_its_first_item_and_comes_back_in_order():
+    first, *others = Local(workers=2).map(os.readlink, WHO, False)
+    assert first == str(os.getpid())
+    assert first not in others
+    assert list(Local(workers=2).map(abs, range(-40, 0), False)) == list(range(40, 0, -1))
+
+
+@pytest.mark.usefixtures("eager")
+def test_an_exception_is_raised_where_its_result_would_be_and_other_failures_are_one_line():
+    results = Local(workers=2).map(int, ["0", "1", "2", "x", "4"], False)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="invalid literal"):
+        next(results)
+    with pytest.raises(HarnessError, match="executor local: a worker process died"):
+        list(local._in_processes(os._exit, [1, 2], 2))
+    assert refusal_of(Local, workers=-1) == "local: workers must be at least 0 (0: one a core), got -1"
+
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 
@@ -34,12 +74,6 @@ def test_an_address_that_cannot_be_is_refused_before_ray_is_imported():
         assert reason in refusal_of(executor._require_address, address)
     for address in ("local", "auto"):
         executor._require_address(address)
-
-
-@needs_ray
-def test_a_negative_number_is_refused():
-    for name in ("workers", "engines", "gpus_per_engine"):
-        assert refusal_of(Ray, **{name: -1}) == f"ray: {name} must not be negative, got -1"
 
 
 def test_workers_get_threads_as_cores_and_what_the_run_was_allowed_and_no_key(monkeypatch):

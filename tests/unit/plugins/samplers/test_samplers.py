@@ -1,23 +1,77 @@
-"""Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
+"""What the samplers draw: plain ones by their exact distribution, `repexp-guided` by the paper's plain scheme."""
+
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 from support import paper_scheme
+from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
 from support.refusals import refusal_of
 from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_rows, save_checkpoint
 
 from harness import Sampler
-from harness.jobs.options import RunConfig
-from harness.jobs.plan import make_plan
 from harness.records import SampleRequest
-from harness.system.progress import Progress
 from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.sampling import RowSampler, inverse_cdf, uniforms
 from harness_plugins.samplers.guided import Guide, RepExpGuided, sherman_morrison, woodbury
+from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
 from harness_tasks.game24 import Game24
 
+VOCABULARY, ROWS = 64, 6000
+LOGITS = np.random.default_rng(0).normal(0, 2, VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def streams():
+    """(ROWS, 1) uniforms."""
+    return np.stack([uniforms(0, row, 1) for row in range(ROWS)])
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, "all filters together"])
+def test_each_sampler_draws_from_its_exact_distribution(name, streams):
+    sampler = SAMPLERS[name]() if name in SAMPLERS else Vanilla(temperature=1.4, top_k=20, top_p=0.85, min_p=0.1)
+    sampling = RowSampler(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
+    left = sampling(torch.zeros(ROWS, 1, dtype=torch.long), torch.tensor(LOGITS, dtype=torch.float32).repeat(ROWS, 1))
+    assert torch.equal(left.argmax(-1), sampling.tokens[:, 0])
+    assert left.isfinite().sum() == ROWS
+    assert_sampled_from(sampling.tokens[:, 0].numpy(), probabilities(sampler, LOGITS))
+    own = LOGITS - np.log(np.exp(LOGITS).sum())  # log-probabilities are the model's, whatever the sampler
+    np.testing.assert_allclose(sampling.logprobs, own[sampling.tokens[:, 0]], atol=1e-5)
+
+
+def test_a_token_of_no_probability_is_never_drawn_even_at_the_ends_of_the_stream():
+    logits = torch.tensor([[-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]]).repeat(4, 1)
+    uniform = torch.tensor([0.0, 0.5 - 2**-54, 0.5, 1 - 2**-53], dtype=torch.float64)
+    assert inverse_cdf(logits, uniform).tolist() == [1, 1, 3, 3]
+
+
+def test_each_sampler_is_registered_with_its_documented_parameters():
+    registered = {}
+    register_samplers(registered.__setitem__)
+    assert registered == SAMPLERS
+    documented = {"vanilla": {}, "low-temp": {"temperature": 0.6}, "high-temp": {"temperature": 1.5}}
+    documented |= {"min-p": {"temperature": 1.5, "min_p": 0.05}, "nucleus": {"top_p": 0.9}}
+    assert {name: asdict(make()) for name, make in SAMPLERS.items()} == {
+        name: asdict(Sampler(**options)) for name, options in documented.items()
+    }
+
+
+def test_wrong_values_are_errors_that_name_the_sampler():
+    for sampler, parameters, message in (
+        (LowTemp, {"temperature": 0}, "low-temp: temperature must be > 0 and finite, got 0"),
+        (HighTemp, {"temperature": "hot"}, "high-temp: temperature must be a finite number, got 'hot'"),
+        (MinP, {"p": 1.5}, "min-p: min_p must be in [0, 1), got 1.5"),
+        (MinP, {"p": 0.1, "min_p": 0.2}, "min-p: p is short for min_p: give one of them, got 0.1 and 0.2"),
+        (Nucleus, {"p": 0}, "nucleus: top_p must be in (0, 1], got 0"),
+        (Vanilla, {"top_k": 1.5}, "vanilla: top_k must be a whole number, got 1.5"),
+        (Vanilla, {"top_k": -1}, "vanilla: top_k must be >= 0"),
+    ):
+        assert refusal_of(sampler, **parameters).startswith(message)
+
+
 STATES = ("mean", "last", "penultimate")
-KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_steered.py
+KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_engine.py
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -106,34 +160,6 @@ def test_a_sliding_window_shorter_than_the_response_is_refused_with_one_line(eng
     line = refusal_of(sample, engines["sliding"])
     assert line.startswith("sliding: prompt and --max-tokens make ")
     assert "window of 8" in line
-
-
-def test_models_in_sixteen_bits_are_steered_too(engines):
-    for dtype in ("bfloat16", "float16"):
-        [responses] = sample(Transformers(engines["llama"].model, device="cpu", dtype=dtype), n=2)
-        assert responses.token_ids[0] != responses.token_ids[1]
-        assert responses.states["mean"].dtype == np.float32
-
-
-def planned(store, sampler, **options):
-    """The column of responses of a run."""
-    config = RunConfig(task="game24", selectors=("uniform",), sampler=sampler, store=store, **options)
-    return make_plan(config, Progress()).responses
-
-
-def test_a_run_takes_as_many_problems_together_as_fill_a_batch_with_a_response_each(tmp_path):
-    engine = "transformers:batch=256"
-    assert [planned(tmp_path, "repexp-guided", n=n, engine=engine).together for n in (16, 1024)] == [16, 16]
-    assert planned(tmp_path, "repexp-guided:beta=0", n=1024, engine=engine).together == 1
-
-
-def test_the_key_of_a_pool_names_a_sampler_that_steers(tmp_path):
-    def sampler(spec):
-        return planned(tmp_path, spec).described["sampler"]
-
-    steers = sampler("repexp-guided:lam=0.2")
-    assert (steers["name"], steers["lam"]) == ("repexp-guided", 0.2)
-    assert "name" not in sampler("nucleus")
 
 
 def test_parameters_out_of_range_are_refused_and_the_defaults_are_the_papers():

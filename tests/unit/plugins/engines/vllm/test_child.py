@@ -1,6 +1,8 @@
-"""Hidden states are pooled from vLLM's steps whatever order the tokens pass in (worker); its messages."""
+"""What runs inside vLLM: hidden states are pooled from its steps whatever their order; tokens are counted."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 
 from harness_plugins.engines.transformers.sampling import pool
 from harness_plugins.engines.vllm.child.harness_vllm import protocol, worker
+from harness_plugins.engines.vllm.child.harness_vllm import sampling as counting
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
+from harness_plugins.engines.vllm.child.harness_vllm.sampling import Counts
 
 WIDTH, END = 3, 9
 KINDS = ("mean", "last", "penultimate")
@@ -120,16 +124,32 @@ def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(chil
     assert protocol.read_name(f"s{number}-0a1b2c3d") is None
 
 
-@pytest.mark.parametrize(
-    ("base", "name"),
-    [
-        ("vllm.v1.worker.gpu_model_runner", "V1"),
-        ("vllm.v1.worker.gpu.model_runner", "V2"),
-        ("vllm.v1.worker.next", "vllm.v1.worker.of_a_platform"),
-    ],
-)
-def test_a_model_runner_is_named_by_the_known_class_that_it_extends(base, name):
-    known = type("GPUModelRunner", (), {"__module__": base})
-    capture = worker.Capture()
-    capture.model_runner = type("Runner", (known,), {"__module__": "vllm.v1.worker.of_a_platform"})()
-    assert capture.harness_runner() == name
+def test_a_model_runner_is_named_by_the_known_class_that_it_extends():
+    for base, name in (("gpu.model_runner", "V2"), ("next", "vllm.v1.worker.of_a_platform")):
+        known = type("GPUModelRunner", (), {"__module__": f"vllm.v1.worker.{base}"})
+        capture = worker.Capture()
+        capture.model_runner = type("Runner", (known,), {"__module__": "vllm.v1.worker.of_a_platform"})()
+        assert capture.harness_runner() == name
+
+
+def output(name, tokens, finish=None):
+    return SimpleNamespace(request_id=name, new_token_ids=tokens, finish_reason=finish)
+
+
+def test_sampled_tokens_and_ended_rows_are_counted_and_the_outputs_stay_as_they_are(monkeypatch):
+    steps = [
+        [output("0_d31x7-a", [5]), output("1_d31x7-a", [6], "stop"), output("g31x8-b", [1], "length")],
+        [output("0_d31x7-a", [5, 9], "length"), output("s9", [4])],
+    ]
+    returned = [SimpleNamespace(outputs=each) for each in steps]
+    engine = SimpleNamespace(engine_core=SimpleNamespace(get_output=iter(returned).__next__))
+    counts, told = Counts(engine), []
+    counts.report = lambda *new: told.append(new)
+    for expected in returned:
+        assert engine.engine_core.get_output() is expected
+        counts.look()  # the second is within a second of the first
+    assert told == [(2, 1)]
+    assert (counts.tokens, counts.rows) == (2, 1)
+    monkeypatch.setattr(counting.time, "monotonic", lambda: counts.due)
+    counts.look()
+    assert told == [(2, 1), (2, 1)]

@@ -1,7 +1,4 @@
-"""The trainer `verl` on the harness' side: what is checked, launched, found and exported without verl.
-
-Also where its Python environment is looked for, and what must be in it (verl_environment.py).
-"""
+"""The trainer verl without verl: what is checked, launched, found and exported; configuration; reward function."""
 
 import json
 import sys
@@ -11,16 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 from pyarrow import parquet
-from support.processes import printed_by
+from support.json_lines import read_json_lines
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
-from harness import Problem
-from harness_plugins.models.location import embedded as folder
-from harness_plugins.rl import preflight, verl_trainer
-from harness_plugins.rl.preflight import memory_remark, parameter_count, sampler_share
+from harness import Problem, error
+from harness_plugins.rl import preflight, verl_child, verl_trainer
 from harness_plugins.rl.training import Checkpoint, Settings, TrainingRun, write_problems
-from harness_plugins.rl.verl_trainer import VARIABLE, Verl, as_text, configuration, find_python, fitting, installed
+from harness_plugins.rl.verl_child import TRACKER, tidy
+from harness_plugins.rl.verl_trainer import MARK, RUN, VARIABLE, Verl, configuration, installed
 
 SETTINGS = Settings(batch=2, mini_batch=2, micro_batch=8, rollouts=4, max_prompt=64, max_response=64, steps=3)
 
@@ -53,20 +49,6 @@ def test_launch_writes_what_the_child_reads_and_keeps_the_users_own_modules(run,
     assert "VERL_PLATFORM" not in launch.environment
     assert launch.environment["VERL_USE_EXTERNAL_MODULES"] == "mine,harness_plugins.rl.verl_child"
     assert "cpu" not in yaml.safe_load(launch.config)["trainer"].values()
-
-
-def test_an_environment_is_found_by_parameter_then_variable_then_beside(monkeypatch, tmp_path):
-    monkeypatch.setenv(VARIABLE, sys.executable)
-    assert find_python(None) == Path(sys.executable)
-    assert "python=/nowhere" in refusal_of(find_python, "/nowhere")
-    monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr("harness_plugins.rl.verl_trainer.find_spec", lambda name: None)
-    monkeypatch.chdir(tmp_path)
-    assert "python -m venv .venv-verl" in refusal_of(find_python, None)
-    beside = tmp_path / ".venv-verl" / "bin" / "python"
-    beside.parent.mkdir(parents=True)
-    beside.touch()
-    assert find_python(None) == beside
 
 
 def test_an_environment_is_asked_what_it_has_and_what_it_lacks_is_named(tmp_path):
@@ -131,27 +113,9 @@ def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_
     assert line.endswith("global_step_4/actor cannot be merged into a Hugging Face folder: no such file")
 
 
-def test_nothing_of_the_harness_side_imports_what_trains():
-    sides = "verl_trainer, trl_trainer, commands, rewards"
-    heavy = "{'verl', 'ray', 'trl', 'torch'}"
-    code = f"import sys; from harness_plugins.rl import {sides}; print({heavy} & set(sys.modules))"
-    assert printed_by(code) == "set()"
-
-
 # The configuration, as composed without verl
 
 DATA = {"train": Path("t.parquet"), "dev": Path("d.parquet")}
-AIME = Settings(batch=512, mini_batch=128, micro_batch=8, max_prompt=2048, max_response=8192, save_every=10)
-
-QWEN_7B = {  # Qwen2.5-7B's config.json, what matters of it
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_attention_heads": 28,
-    "num_hidden_layers": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "tie_word_embeddings": False,
-}
 
 
 @pytest.fixture
@@ -178,45 +142,53 @@ def test_the_defaults_are_the_papers_and_every_seed_is_the_runs(paper):
     assert [*seeds, *(parts[name]["fsdp_config"]["seed"] for name in ("actor", "ref"))] == [7] * 5
 
 
-def test_aime_gets_its_own_lengths_and_shares(paper):
-    rollout = configuration(replace(paper, settings=AIME), "m", DATA, True)["actor_rollout_ref"]["rollout"]
-    assert (rollout["max_num_batched_tokens"], rollout["gpu_memory_utilization"]) == (10240, 0.5)
-    assert sampler_share(replace(AIME, max_prompt=1, max_response=8191)) == 0.6
-    assert [fitting(24, 16), fitting(1024, 16), fitting(8, 16), fitting(7, 4)] == [12, 16, 8, 1]  # rows of a pass
-
-
-def test_without_a_dev_split_nothing_is_validated_and_without_kl_and_states_no_reference_is_run(paper):
-    config = configuration(paper, "m", {"train": Path("t")}, with_ref=False)
-    assert (config["trainer"]["test_freq"], config["trainer"]["val_before_train"]) == (-1, False)
-    assert (config["data"]["val_files"], config["data"]["val_max_samples"]) == ("t", 1)
-    kl = configuration(replace(paper, settings=replace(paper.settings, kl=0.1)), "m", DATA, with_ref=False)
-    assert [each["actor_rollout_ref"]["actor"]["use_kl_loss"] for each in (config, kl)] == [False, True]
-
-
-def test_the_text_is_composed_with_verls_defaults_and_shows_what_wins(paper):
-    text = as_text(replace(paper, overrides=("trainer.save_freq=5",)), {"a": 1})
-    assert yaml.safe_load(text)["defaults"] == ["ppo_trainer", "_self_"]
-    assert text.endswith("a: 1\n\n# Given on the command line; these come last and win:\n# trainer.save_freq=5\n")
-    assert as_text(paper, {"a": 1}).endswith("a: 1\n")
-
-
 # The memory of a GPU
 
 
-def test_parameters_are_counted_in_the_weights(tmp_path):
-    assert parameter_count(folder("tiny24-weak")) == 942_976
-    assert parameter_count(tmp_path) == 0
+INFO = {"split": "train", "problem": "train-0"}
 
 
-def test_the_papers_model_fits_eight_gpus_of_80_gib_and_not_one():
-    line = memory_remark(7_600_000_000, QWEN_7B, Settings(), 80)
-    assert line.startswith("memory: 7.60 B parameters need 14.2 GiB a GPU to update")
-    sampler = (2 * 7.6e9 + 2 * 2 * 28 * 4 * 128 * 2048) / 2 / 2**30  # keys and values of 4 heads of 128 in 28 layers
-    assert f"10.6 beside the sampler, and {sampler:.1f} inside it" in line
-    for devices, gib, message in (
-        (1, 80, "does not fit"),
-        (2, 80, "42.5 beside the sampler"),  # the weights at rest
-        (64, 20, "does not fit"),  # the sampler's share
-    ):
-        settings = Settings(devices=devices, tensor_parallel=1)
-        assert message in refusal_of(memory_remark, 7_600_000_000, QWEN_7B, settings, gib), devices
+@pytest.fixture
+def graded(tmp_path, monkeypatch):
+    """A strictly rewarded run with a problem of GSM8K's, which this process belongs to."""
+    fields = {"task": "gsm8k:fallback=no", "reward": "strict", "settings": Settings(), "bonus": "none"}
+    run = game24_run(tmp_path, 1, 1, **fields, model="m", trainer="verl:hidden=policy")
+    chat = [{"role": "user", "content": "?"}]
+    write_problems(run.problems["train"], [(Problem("train-0", "?", reference="5"), chat)])
+    monkeypatch.setenv(RUN, str(tmp_path))
+    for cached in (verl_child.current_run, verl_child._graded):
+        cached.cache_clear()
+    return run
+
+
+def test_only_marked_checkpoints_count_and_verl_is_pointed_at_the_last_or_begins_anew(graded):
+    tracker, folders = (
+        graded.checkpoints / TRACKER,
+        {n: graded.checkpoints / f"global_step_{n}" for n in (2, 4, 10, 12)},
+    )
+    folders[2].mkdir(parents=True)
+    tracker.write_text("2")
+    assert tidy(graded) == 0
+    assert list(graded.checkpoints.iterdir()) == []
+    for step, folder in folders.items():
+        folder.mkdir()
+        if step < 12:
+            (folder / MARK).touch()
+    tracker.write_text("")  # as a kill between opening and writing leaves it
+    assert [checkpoint.step for checkpoint in Verl().saved(graded)] == [2, 4, 10]
+    assert tidy(graded) == 10
+    assert tracker.read_text() == "10"
+    assert not folders[12].exists()
+
+
+# Rewards
+
+
+def test_verls_reward_function_is_the_runs_grader_and_an_error_of_it_is_written_down(graded, monkeypatch):
+    responses = ["I think 5", r"\boxed{5}", "#### 5"]
+    assert [verl_child.compute_score("gsm8k", text, "5", INFO) for text in responses] == [0, 0, 1]
+    assert not (graded.folder / verl_child.ERRORS).exists()
+    assert verl_child.current_run().part("trainer").hidden == "policy"
+    monkeypatch.setattr(type(verl_child._graded()[0].task), "audit", lambda *arguments, **finish: error("out of order"))
+    assert [verl_child.compute_score("gsm8k", "#### 5", "5", INFO) for _ in range(2)] == [0, 0]
+    assert read_json_lines(graded.folder / verl_child.ERRORS) == [{"problem": "train-0", "reason": "out of order"}] * 2

@@ -1,4 +1,4 @@
-"""Pools of molecules: SMILES, tables with assays, SDF."""
+"""Pools of candidates: SMILES, tables with assays, SDF; FASTA and tables of sequences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import gzip
 import importlib.util
 
 import pytest
+from corpora.pool_faults import SEQUENCES
 from support.json_lines import read_json_lines
-from support.pool_files import LAYOUTS, notes_on, responses_in
+from support.pool_files import LAYOUTS, notes_on
 from support.refusals import refusal_of, wrongly_refused
 
 from harness.pools.reading import Layouts, read_pool
@@ -42,10 +43,7 @@ def assays_of(path, **options) -> dict:
         (SCREEN.replace(",", "\t"), "screen.txt"),
         (gzip.compress(("\ufeff" + SCREEN.replace(",", ";")).encode(), mtime=0), "screen.csv.gz"),
         (SCREEN.replace("SMILES", "Canonical SMILES (RDKit)").replace("mol_id", "Compound ID"), "screen.csv"),
-        (
-            SCREEN.replace("\n1,", "\n1.0,").replace("\n0,", "\n0.0,").replace("\n,", "\nnan,"),
-            "screen.csv",
-        ),  # as pandas writes
+        (SCREEN.replace("\n1,", "\n1.0,").replace("\n0,", "\n0.0,").replace("\n,", "\nnan,"), "a/screen.csv"),  # pandas
     ],
 )
 def test_each_assay_is_a_problem_of_the_molecules_tested_in_it(written, text, name):
@@ -61,41 +59,26 @@ def test_outcomes_are_chosen_by_name_and_numbers_by_a_threshold(written):
     path = written(SCREEN, "screen.csv")
     assert assays_of(path, outcome=("p53",)) == {"p53": ASSAYS["p53"]}
     assert assays_of(path, outcome=("p53", "NR-AR")) == ASSAYS
-    by_value = assays_of(path, outcome=("logP",), threshold=0)
-    assert by_value["logP"][1] == [False, True, True, True]
-    assert assays_of(path, outcome=("",)) == {
-        "screen": (["CCO", "CC(=O)Nc1ccc(O)cc1", "C/C=C\\C", "CCO"], None, ["T1", "T2", "T3", "T2"])
-    }
+    assert assays_of(path, outcome=("logP",), threshold=0)["logP"][1] == [False, True, True, True]
+    [(texts, correct, names)] = assays_of(path, outcome=("",)).values()
+    assert (texts[3], correct, names) == ("CCO", None, ["T1", "T2", "T3", "T2"])
     wrong = [
         (
             {"outcome": ("logP",)},
-            "line 2: logP must be 0 or 1, true or false, active or inactive, or empty, got '-0.3': numbers need",
+            "line 2: logP must be 0 or 1, true or false, active or inactive, or empty, got '-0.3'",
         ),
-        (
-            {"outcome": ("p53",), "threshold": 1.0},
-            "line 2: p53 must be a number, which --threshold judges, or empty, got 'active'",
-        ),
+        ({"outcome": ("p53",), "threshold": 1.0}, "line 2: p53 must be a number, which --threshold judges, or empty"),
         ({"outcome": ("hERG",)}, "no column 'hERG': it has 'NR-AR', 'p53', 'logP'"),
     ]
     assert not wrongly_refused(wrong, lambda options: assays_of(path, **options))
 
 
-def test_what_looked_like_an_assay_until_an_odd_value_is_named_with_that_value(written):
-    path = written("smiles,active,dose\nCC,1,2\nCCC,?,1\n", "a.csv")
-    assert [record.correct for record in records_of(path)] == [None]
-    hint = "--outcome NAME takes one, of numbers with --threshold X"
-    assert notes_on(path)[1] == f"pool: not taken: dose, active (line 3: '?'); {hint}"
-
-
 def test_a_column_of_problems_divides_the_molecules_unless_it_says_0_and_1(written):
     text = "target,active,smiles\nEGFR,1,CC\nKDR,0,CCC\nEGFR,0,CCO\n"
-    assert {name: texts for name, (texts, *_) in assays_of(written(text, "a.csv")).items()} == {
+    assays = assays_of(written(text, "a.csv"))
+    assert {name: texts for name, (texts, *_) in assays.items()} == {
         "EGFR/active": ["CC", "CCO"],
         "KDR/active": ["CCC"],
-    }
-    assert responses_in(written(text.replace("active", "note").replace("1,", "x,"), "a.csv")) == {
-        "EGFR": ["CC", "CCO"],
-        "KDR": ["CCC"],
     }
     as_label = written("target,smiles\n1,CC\n0,CCC\n", "b.csv")
     assert assays_of(as_label) == {"target": (["CC", "CCC"], [True, False], ())}
@@ -114,13 +97,9 @@ def test_sdf_gives_smiles_titles_and_properties(written):
     from rdkit import Chem
 
     blocks = []
-    for name, smiles, properties in (
-        ("a", "OCC", "active\n1\n\n>  <note>\ntwo\nlines"),
-        ("b", "c1ccccc1", "active\n0"),
-    ):
+    for name, smiles, properties in (("a", "OCC", "1\n\n>  <note>\ntwo\nlines"), ("b", "c1ccccc1", "0")):
         block = Chem.MolToMolBlock(Chem.MolFromSmiles(smiles))
-        heading, value = properties.split("\n", 1)
-        blocks.append(f"{name}{block}>  <{heading}>\n{value}\n\n$$$$\n")
+        blocks.append(f"{name}{block}>  <active>\n{properties}\n\n$$$$\n")
     path = written("".join(blocks), "screen.txt")
     assert assays_of(path) == {"active": (["CCO", "c1ccccc1"], [True, False], ["a", "b"])}
     assert notes_on(path)[1] == "pool: active of tested: active 1 of 2; not taken: note"
@@ -183,3 +162,54 @@ def test_options_of_molecules_are_refused_for_other_pools_and_change_the_key_whe
     assert records_of(own, outcome=("",))[0].responses == ["x"]  # `harness select` reads no outcomes
     assert Layouts().in_key(path) is None
     assert Layouts(options={"outcome": ("p53",)}).in_key(path) == {"options": {"outcome": ("p53",)}}
+
+
+FASTA = """>design-1 made by hand, logprob=-10.5 pLDDT=91.5 pTM=0.9 recovery=0.4
+MKTAYIAK
+QRLL*
+>design-2|logprob=-11;plddt=50,ptm=0.9
+
+mktayiak
+"""
+TABLE = """name,sequence,logprob,plddt,ptm,recovery
+design-1,MKTAYIAKQRLL,-10.5,91.5,0.9,0.4
+"design-2",mktayiak,-11,50,0.9,
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (FASTA, "candidates.fasta"),
+        (gzip.compress(FASTA.encode(), mtime=0), "candidates.fa.gz"),
+        (FASTA.replace("\n", "\r\n"), "candidates.txt"),
+        (TABLE, "candidates.csv"),
+        (TABLE.replace(",", "\t"), "candidates.tsv"),
+        ("\ufeff" + TABLE.replace(",", ";"), "candidates.csv"),
+    ],
+)
+def test_fasta_and_tables_are_read_alike(written, text, name):
+    path = written(text, name)
+    (record,) = read_pool(path)
+    assert record.problem_id == "candidates"
+    assert record.responses == ["MKTAYIAKQRLL", "MKTAYIAK"]
+    assert record.names[0] == "design-1"
+    assert record.ids == ("candidates", "any")
+    assert list(record.logprobs) == [-10.5, -11.0]
+    assert record.measurements == [{"plddt": 0.915, "ptm": 0.9}, {"plddt": 0.5, "ptm": 0.9}]
+    assert record.correct is None
+    kind = "FASTA" if ">" in FASTA and name.split(".")[1] in ("fasta", "fa", "txt") else "a table of sequences"
+    scores = "2 sequences with log-probabilities, pLDDT and pTM; not taken: recovery"
+    assert notes_on(path) == [f"pool: read as {kind}, {scores}"]
+
+
+def test_verdicts_of_ones_own_are_taken_and_stand_before_anothers_figures(written):
+    path = written(">a correct=1 plddt=0.9 ptm=0.9\nMK\n>b correct=False plddt=0.9 ptm=0.9\nMKT\n", "p.fasta")
+    (record,) = read_pool(path)
+    assert record.correct == [True, False]
+    assert record.measurements is None
+    assert notes_on(path) == ["pool: read as FASTA, 2 sequences with verdicts"]
+
+
+def test_each_fault_of_a_file_of_sequences_is_refused_with_its_line(written):
+    assert not wrongly_refused(SEQUENCES, lambda content: list(read_pool(written(content, "p.txt"), layouts=LAYOUTS)))
