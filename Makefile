@@ -56,7 +56,7 @@ lint: .venv/test.stamp build/mypy  ## format, lint, layers and types
 	$(BIN)/mypy
 
 results: .venv/test.stamp  ## from results/: leaderboard, the tables of README.md and docs/, and their figures
-	$(BIN)/python docs/from_results.py
+	OMP_NUM_THREADS=1 $(BIN)/python docs/from_results.py
 
 docs: .venv/docs.stamp  ## the site, in build/site; a warning or a link to nothing is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

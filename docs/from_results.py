@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from harness.results import leaderboard
-from published import FIGURES, RESULTS, ROOT, figure
+from published import FIGURES, RESULTS, ROOT, boards, every, figure
 from published_tables import BLOCKS
 
 PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md", "docs/screens.md")
@@ -27,8 +27,7 @@ def files() -> dict[Path, bytes]:
     for page in PAGES:
         text = (ROOT / page).read_text()
         content[ROOT / page] = BLOCK.sub(lambda block: block[1] + BLOCKS[block[2]]() + block[3], text).encode()
-    gathered = leaderboard.gather([RESULTS])
-    texts = leaderboard.texts(gathered, leaderboard.boards(gathered))
+    texts = leaderboard.texts(every(), boards())
     content |= {RESULTS / name: text for name, text in texts.items()}
     for name in FIGURES:
         svg, data = figure(name)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.results import cells, leaderboard
-from harness.results.leaderboard import Across, Board, across
+from harness.results.cells import Cell
+from harness.results.leaderboard import Across, Board, Gathered, across
+from harness.results.published import SEQUENCES, SUFFIX, named, places, read, write
 from harness.results.rows import Row
 from harness_plugins.figures import frame
 from harness_plugins.figures.request import Request
@@ -22,8 +24,21 @@ MODELS = {"gpt4": "GPT-4", "codet_humaneval_codegen16B_n100": "CodeGen-16B", "sm
 
 
 @cache
-def boards(folder: str) -> list[Board]:
-    return leaderboard.boards(leaderboard.gather([RESULTS / folder]))
+def every() -> Gathered:
+    """All published cells."""
+    return leaderboard.gather([RESULTS])
+
+
+@cache
+def boards(folder: str = "") -> list[Board]:
+    """The tables of the cells in a folder of results/, or of all with badges."""
+    measured = {place.key: every().measured[place.key] for place in places([RESULTS / folder])}
+    return leaderboard.boards(replace(every(), measured=measured, badges={}) if folder else every())
+
+
+def cell_of(key: str) -> Cell:
+    """The published cell with this key."""
+    return read(named(key, [RESULTS], "docs"))
 
 
 @cache
@@ -54,7 +69,7 @@ def called(board: Board) -> str:
         task = "HumanEval"
     sampler = board.about["sampler"]
     sampled = "" if sampler in ("pool", "vanilla") else f", {sampler}"
-    return f"{MODELS.get(board.about['model'], board.about['model'])}, {task}{sampled}, n = {board.about['n']}"
+    return f"{MODELS.get(board.about['model'], board.about['model'])}, {task}{sampled}"
 
 
 def ladder(selector: str, embedder: str) -> list[tuple[Board, Row]]:
@@ -65,10 +80,10 @@ def ladder(selector: str, embedder: str) -> list[tuple[Board, Row]]:
     return sorted(kept, key=lambda each: (each[1].sampler, each[1].pass_at_k_random["1"] or 0))
 
 
-def of_seed_0(path: Path) -> bool:
-    """Whether a cell is of the first seed and of at most a hundred responses a problem."""
-    cell = cells.read(path)
-    return cell["labels"]["seed"] == 0 and cells.outcomes(cell).n.max() <= 100
+def of_seed_0() -> list[Cell]:
+    """The cells on language models' answers of the first seed and of at most a hundred responses a problem."""
+    made = map(read, places([RESULTS / "pools", RESULTS / "factors"]))
+    return [cell for cell in made if cell["labels"]["seed"] == 0 and cells.outcomes(cell).n.max() <= 100]
 
 
 def samplers(selector: str, embedder: str = "hidden-mean") -> list[tuple[Board, Row]]:
@@ -80,13 +95,13 @@ def samplers(selector: str, embedder: str = "hidden-mean") -> list[tuple[Board, 
 
 # Figures.
 
-# Each as docs/images/NAME.svg and results/figures/NAME.csv, from the cells of some folders, or from these cells.
-FIGURES: dict[str, Callable[[], list[Path]]] = {
-    "gains": lambda: [RESULTS / "pools"],
-    "strength": lambda: [path for path in cells.files([RESULTS / "pools", RESULTS / "factors"]) if of_seed_0(path)],
-    "guided": lambda: [RESULTS / cells.SEQUENCES],
-    "rl-passk": lambda: [RESULTS / "rl" / "groups-of-8"],
-    "samplers": lambda: [path for _, row in samplers("repexp") for path in RESULTS.rglob(f"{row.cell}.json")],
+# Each as docs/images/NAME.svg and results/figures/NAME.csv, from a folder, or from these cells.
+FIGURES: dict[str, Callable[[], Path | list[Cell]]] = {
+    "gains": lambda: RESULTS / "pools",
+    "strength": of_seed_0,
+    "guided": lambda: RESULTS / SEQUENCES,
+    "rl-passk": lambda: RESULTS / "rl" / "groups-of-8",
+    "samplers": lambda: [cell_of(row.cell) for _, row in samplers("repexp")],
 }
 
 
@@ -94,11 +109,10 @@ FIGURES: dict[str, Callable[[], list[Path]]] = {
 def figure(name: str) -> tuple[bytes, bytes]:
     """A figure as SVG, and its table as CSV."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = FIGURES[name]()
-        for path in paths:
-            if path.is_file():
-                shutil.copy(path, folder)
-        request = Request(name, paths if paths[0].is_dir() else [Path(folder)])
+        shown = FIGURES[name]()
+        if not isinstance(shown, Path):
+            write(Path(folder) / f"shown{SUFFIX}", {cells.key_of(each): each for each in shown})
+        request = Request(name, [shown if isinstance(shown, Path) else Path(folder)])
         frame.write(request, Path(folder), kinds=("svg",))
         svg, data = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
     return svg, data

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from harness.cli import result_tables
+from harness.errors import HarnessError
 from harness.records import Floats
 from harness.results import cells, stopping_times
-from harness.results.leaderboard import Across, Board, across, pool_name
+from harness.results.leaderboard import Across, across, pool_name
+from harness.results.published import SEQUENCES
 from harness.results.rows import Interval, Row
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
 from harness_plugins.rl import evaluation, figures
-from published import RESULTS, boards, called, ladder, lines, rows_with, samplers
+from published import RESULTS, boards, called, every, ladder, lines, rows_with, samplers
 
 BEST = 5
 HARD = 0.05  # at most this share of the responses is correct
@@ -48,11 +50,11 @@ def first_run() -> str:
     """The table that the README's first command prints."""
     labelled = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
     by_name = {row.selector: row for _, row in labelled if row.embedder in ("hidden-mean", "none")}
-    every = [row for board in boards("pools") for row in board.lines]
+    measured = [row for board in boards("pools") for row in board.lines]
     beside = [
         replace(row, control=True)
         for name in ("length", "length:first=long", "norm")
-        for row in every
+        for row in measured
         if (row.model, row.selector) == ("tiny24", name) and row.embedder in ("hidden-mean", "none")
     ]
     os.environ["COLUMNS"] = "80"  # words are wrapped as in a terminal
@@ -117,7 +119,15 @@ def all_selectors() -> str:
 
 def pools() -> str:
     """The pools, and what a perfect order could gain on each."""
-    heads = ["pool", "problems", "solved by some response", "pass@1 %", "random's calls", "oracle's calls", "the most"]
+    heads = [
+        "pool",
+        "problems x n",
+        "solved by some response",
+        "pass@1 %",
+        "random's calls",
+        "oracle's calls",
+        "the most",
+    ]
     rows = []
     for board in boards("pools"):
         row = board.rows[0]
@@ -125,8 +135,8 @@ def pools() -> str:
         assert random
         assert oracle
         first = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
-        sizes = [str(row.problems), str(row.solvable), first, number(random), number(oracle), number(random / oracle)]
-        rows.append([called(board), *sizes])
+        sizes = [f"{row.problems} x {row.n}", str(row.solvable), first]
+        rows.append([called(board), *sizes, number(random), number(oracle), number(random / oracle)])
     return table(heads, rows)
 
 
@@ -164,47 +174,40 @@ def by_score() -> str:
 
 
 def by_pool() -> str:
-    """RepExp on each pool, with each kind of vectors (RF1)."""
-    return _improvements(rows_with("pools", selector="repexp"), ["vectors"], lambda row: [row.embedder])
+    """RepExp on each pool with each kind of vectors (RF1); tiny24's other states and random features last."""
+    of = {"n": 64, "sampler": "vanilla", "embedder": ("hidden-last", "hidden-penultimate", "random-features")}
+    others = rows_with("factors", model="tiny24", selector="repexp", **of)
+    rows = []
+    for board, row in [*rows_with("pools", selector="repexp"), *others]:
+        calls = number(row.samples_to_correct_random), number(row.samples_to_correct)
+        rows.append([called(board), row.embedder, *calls, _improved(row)])
+    return table(["pool", "vectors", "random's calls", "its calls", "improvement [95 %]"], rows, 2)
 
 
 def beyond_norm() -> str:
     """RepExp and norm, the largest row first, on each pool that has both."""
     rows = []
     for board, row in [*rows_with("pools", selector="repexp"), *rows_with("factors", selector="repexp")]:
-        if told := row.controls.get("norm"):
-            low, high = told["ratio_ci"] or (0.0, np.inf)
-            word = "more" if high < 1 else "less" if low > 1 else "not told"
-            ratio = f"{number(told['ratio'])} {interval(told['ratio_ci'])}"
-            calls = (row.samples_to_correct_random, told["samples_to_correct"], row.samples_to_correct)
+        if beside := row.controls.get("norm"):
+            calls = (row.samples_to_correct_random, beside["samples_to_correct"], row.samples_to_correct)
             name = called(board) + ("" if row.seeds == [0] else f", seeds {', '.join(map(str, row.seeds or ()))}")
-            rows.append([name, row.embedder, *map(number, calls), ratio, word])
-    heads = [
-        "pool",
-        "vectors",
-        "random's calls",
-        "norm's",
-        "RepExp's",
-        "RepExp's / norm's [95 %]",
-        "RepExp is ... than norm",
-    ]
+            ratio = f"{number(beside['ratio'])} {interval(beside['ratio_ci'])}"
+            rows.append([name, row.embedder, *map(number, calls), ratio])
+    heads = ["pool", "vectors", "random's calls", "norm's", "RepExp's", "RepExp's / norm's [95 %]"]
     return table(heads, rows, 2)
 
 
 def by_strength_hard() -> str:
-    """On hard problems of the ladder and of tiny24's other samplers: RepExp on two kinds of vectors, and its calls for
-    one of answer-coverage's.
-    """
-    coverage, hidden, tfidf = (
+    """On hard problems of the ladder and of tiny24's other samplers: RepExp, and its calls by answer-coverage's."""
+    coverage, repexp = (
         [*ladder(*of), *(each for each in samplers(*of) if each[1].sampler not in ("vanilla", "low-temp"))]
-        for of in (("answer-coverage", "tfidf"), ("repexp", "hidden-mean"), ("repexp", "tfidf"))
+        for of in (("answer-coverage", "tfidf"), ("repexp", "hidden-mean"))
     )
-    rows = []
-    for (board, other), (_, by_states), (_, by_texts) in zip(coverage, hidden, tfidf, strict=True):
-        states, texts = _on_hard(by_states, other), _on_hard(by_texts, other)
-        rows.append([called(board), *states[:2], texts[1], *states[2:], texts[3]])
-    heads = ["pool", "problems", "repexp · hidden-mean", "repexp · tfidf", "answer-coverage · tfidf"]
-    return table([*heads, "calls, hidden-mean / answer-coverage", "calls, tfidf / answer-coverage"], rows)
+    rows = [
+        [called(board).replace(", Game of 24", ""), *_on_hard(row, other)]
+        for (board, other), (_, row) in zip(coverage, repexp, strict=True)
+    ]
+    return table(["pool", "problems", "repexp", "answer-coverage", "calls, the first / the second"], rows)
 
 
 def hard_pools() -> str:
@@ -221,8 +224,8 @@ def hard_pools() -> str:
 
 def _on_hard(row: Row, other: Row) -> list[str]:
     """On a pool's problems with few correct responses, but some: how many, both improvements, and the calls' ratio."""
-    read = [cells.read(path) for each in (row, other) for path in RESULTS.rglob(f"{each.cell}.json")]
-    (outcomes, others), seeds = map(cells.outcomes, read), list(map(cells.resampling_seed, read))
+    both = [every().measured[each.cell] for each in (row, other)]
+    (outcomes, others), seeds = map(cells.outcomes, both), list(map(cells.resampling_seed, both))
     assert outcomes.ranks is not None
     assert others.ranks is not None
     hard = (outcomes.c > 0) & (outcomes.c <= HARD * outcomes.n)
@@ -237,15 +240,12 @@ def _on_hard(row: Row, other: Row) -> list[str]:
 
 def by_sampler() -> str:
     """RepExp and facility-location on five samplers (RF4)."""
-    labelled = [*samplers("facility-location", "tfidf"), *samplers("repexp")]
-    return _improvements(labelled, ["selector"], lambda row: [row.selector])
-
-
-def by_representation() -> str:
-    """RepExp on tiny24's other states, and on random features."""
-    of = {"n": 64, "sampler": "vanilla", "embedder": ("hidden-last", "hidden-penultimate", "random-features")}
-    labelled = rows_with("factors", model="tiny24", selector="repexp", **of)
-    return _improvements(labelled, ["vectors"], lambda row: [row.embedder])
+    covering, exploring = samplers("facility-location", "tfidf"), samplers("repexp")
+    rows = [
+        [row.sampler, number(row.samples_to_correct_random), _improved(row), _improved(other)]
+        for (_, row), (_, other) in zip(covering, exploring, strict=True)
+    ]
+    return table(["sampler", "random's calls", "facility-location [95 %]", "repexp [95 %]"], rows)
 
 
 def by_ridge() -> str:
@@ -269,9 +269,9 @@ def by_ridge() -> str:
 def guided() -> str:
     """The share of puzzles solved within k responses, with and without the bonus on tokens (RF5)."""
     ks = ("1", "4", "8", "32", "128", "1024")
-    records = [stopping_times.read(path) for path in sorted((RESULTS / cells.SEQUENCES).glob("*.json"))]
     by_beta: dict[float, list[dict[str, Any]]] = {}
-    for record in records:
+    for record in stopping_times.records([RESULTS / SEQUENCES]):
+        assert not isinstance(record, HarnessError), record
         by_beta.setdefault(record["inputs"]["sampler"]["beta"], []).append(record)
     rows = []
     for beta, same in sorted(by_beta.items()):
@@ -329,26 +329,11 @@ def _in_per_cent(value: float, ends: Interval, sign: str = "") -> str:
     return figures.in_per_cent(value, ends, sign).replace("±", " ± ")
 
 
-def _improvements(
-    labelled: Sequence[tuple[Board, Row]], heads: Sequence[str], values: Callable[[Row], list[str]]
-) -> str:
-    rows = [
-        [
-            called(board),
-            *values(row),
-            number(row.samples_to_correct_random),
-            number(row.samples_to_correct),
-            f"{number(row.improvement)} {interval(row.improvement_ci)}",
-        ]
-        for board, row in labelled
-    ]
-    return table(["pool", *heads, "random's calls", "its calls", "improvement [95 %]"], rows, 1 + len(heads))
-
-
 # docs/screens.md
 
 SCREENS = {"hiv": "HIV", "tox21": "Tox21", "muv-3000": "MUV, 3,000 each", "muv": "MUV, whole"}
 CONTROLS = ("length", "length:first=long", "norm")
+VECTORS = ("none", "morgan", "morgan (unit)")
 
 
 def _screens(correct: int) -> dict[tuple[str, str], dict[str, Row]]:
@@ -357,7 +342,7 @@ def _screens(correct: int) -> dict[tuple[str, str], dict[str, Row]]:
     for board in boards("screens"):
         screen, _, of = board.about["model"].rpartition("-")
         if (of, board.about.get("correct", 1)) == ("held", correct):
-            for row in board.lines:
+            for row in (row for row in board.lines if row.embedder in VECTORS):
                 measured.setdefault((row.name, row.embedder), {})[screen] = row
     names = list(dict.fromkeys(name for name, _ in measured))
     return {
@@ -365,13 +350,16 @@ def _screens(correct: int) -> dict[tuple[str, str], dict[str, Row]]:
     }
 
 
-def _of_screens(correct: int, value: Callable[[Row], str], vectors: Sequence[str]) -> str:
+def _of_screens(correct: int) -> str:
     measured = _screens(correct)
     screens = [name for name in SCREENS if any(name in rows for rows in measured.values())]
     rows = [
-        [f"`{name.removesuffix(' (learns)')}`", of, *(value(rows[each]) if each in rows else "-" for each in screens)]
+        [
+            f"`{name.removesuffix(' (learns)')}`",
+            of,
+            *(_improved(rows[each]) if each in rows else "-" for each in screens),
+        ]
         for (name, of), rows in measured.items()
-        if of in ("none", *vectors)
     ]
     return table(["selector", "vectors", *(SCREENS[name] for name in screens)], rows, 2)
 
@@ -393,39 +381,25 @@ def screen_pools() -> str:
 
 def screens_first() -> str:
     """Improvement over random to the first hit, on the half that nothing was chosen on."""
-    return _of_screens(1, _improved, ("morgan", "morgan (unit)"))
+    return _of_screens(1)
 
 
 def screens_tenth() -> str:
     """The same to the tenth hit."""
-    return _of_screens(10, _improved, ("morgan", "morgan (unit)"))
-
-
-def screens_vectors() -> str:
-    """To the tenth hit on counts and on descriptors."""
-    others = [f"{name}{unit}" for name in ("morgan:counts=true", "rdkit-descriptors") for unit in ("", " (unit)")]
-    return _of_screens(10, _improved, others)
-
-
-def screens_enriched() -> str:
-    """Enrichment factors at 5 %."""
-
-    def factor(row: Row) -> str:
-        factors, intervals = row.enrichment_factor or {}, row.enrichment_factor_ci or {}
-        return f"{number(factors.get('5'))} {interval(intervals.get('5'))}"
-
-    return _of_screens(10, factor, ("morgan", "morgan (unit)"))
+    return _of_screens(10)
 
 
 def screens_controls() -> str:
-    """RepExp's calls by those of each control, paired by pool."""
+    """RepExp's calls divided by those of each control, paired by pool."""
     rows = []
     for correct in (1, 10):
         for (name, of), by_screen in _screens(correct).items():
             if name == "repexp":
                 for screen, row in by_screen.items():
-                    told = [row.controls.get(control) for control in ("norm", "length:first=long")]
-                    ratios = [f"{number(each['ratio'])} {interval(each['ratio_ci'])}" if each else "-" for each in told]
+                    beside = [row.controls.get(control) for control in ("norm", "length:first=long")]
+                    ratios = [
+                        f"{number(each['ratio'])} {interval(each['ratio_ci'])}" if each else "-" for each in beside
+                    ]
                     rows.append([SCREENS[screen], "first" if correct == 1 else "tenth", of, *ratios])
     return table(["screen", "hit", "vectors", "repexp / norm", "repexp / length:first=long"], sorted(rows), 3)
 
@@ -442,7 +416,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "beyond-norm": beyond_norm,
     "by-strength-hard": by_strength_hard,
     "by-sampler": by_sampler,
-    "by-representation": by_representation,
     "by-ridge": by_ridge,
     "guided": guided,
     "rl": rl,
@@ -450,7 +423,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "screen-pools": screen_pools,
     "screens-first": screens_first,
     "screens-tenth": screens_tenth,
-    "screens-vectors": screens_vectors,
-    "screens-enriched": screens_enriched,
     "screens-controls": screens_controls,
 }

@@ -24,8 +24,8 @@ SCHEMAS = """# File schemas
 Other programs may read these files. Each has a JSON Schema, made from the code's own types; fields are only ever added.
 
 - `cell`: one file in `runs/cells/`, what one selector did on one set of problems: orders and counts, no metrics.
-- `row`: one row of a table, as `harness run --json` and `leaderboard.json` hold it. What each key means is in
-  [statistics.md](../statistics.md#what-each-key-of-a-row-means).
+- `row`: one row of a table, as `harness run` and `harness leaderboard` print it with `--json`. What each key means is
+  in [statistics.md](../statistics.md#what-each-key-of-a-row-means).
 - `selected`: one line of `harness select --jsonl`.
 
 In a cell `labels` name what was run together. `inputs` hold the key and the parameters of every stage; `versions`,

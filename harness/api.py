@@ -30,7 +30,7 @@ from harness.jobs.selection import select as chosen_by
 from harness.plugin_system.component import registered
 from harness.plugin_system.registry import is_own
 from harness.pools.given import is_table
-from harness.results import cells, leaderboard
+from harness.results import leaderboard, published
 from harness.results.rows import Row
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
@@ -263,7 +263,7 @@ def read_results(*folders_or_cells: str | Path) -> Results:
     content = leaderboard.gather(folders)
     for name in names:
         if not Path(name).is_dir():
-            leaderboard.add(content, cells.named(str(name), CELLS, "read_results"))
+            leaderboard.add(content, published.named(str(name), CELLS, "read_results"))
     boards = leaderboard.boards(content)
     if not boards:
         reason = content.faults[0] if content.faults else f"no cells in {', '.join(map(str, names or CELLS))}"

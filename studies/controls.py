@@ -6,7 +6,7 @@ A pool's key also depends on the version of the harness that made it. So a contr
 than the published cells do, though the pool is the same. Here it takes the published names of pool, vectors and
 verdicts, if the pool is told to be the same: all problems have as many correct responses, and the selectors that are in
 both came to the same orders, those without vectors on all problems, the others on 99 %. A control that is published
-as a row (`length`) takes that row's place: delete the older cell, of other code.
+as a row (`length`) takes that row's place: delete the older cell, of other code (`harness results delete`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.results import cells
 from harness.results.cells import Cell
+from harness.results.published import places, read
 
 SAME = ("task", "model", "sampler", "seed")
 NEARLY = 0.99  # of the problems; orders by vectors differ in near ties between processors
@@ -68,8 +69,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--results", type=Path, default=Path("results"))
     given = parser.parse_args()
-    published = [cells.read(path) for path in cells.files([given.results / "pools", given.results / "factors"])]
-    store = [cells.read(path) for path in cells.files(given.stores)]
+    published, store = (
+        [read(place) for place in places(folders)]
+        for folders in ([given.results / "pools", given.results / "factors"], given.stores)
+    )
     for cell in store:
         if "control" in cell:
             try:

@@ -96,7 +96,7 @@ def leaderboard(
     explain: Explain = False,
     as_json: Json = False,
 ) -> None:
-    """Print tables of all cells in some folders, and write them as leaderboard.md, .csv and .json."""
+    """Print tables of all cells in some folders, and write them as leaderboard.md and .csv."""
     from harness.results import leaderboard as boards
     from harness.system.progress import Progress
 
@@ -156,8 +156,32 @@ def publish(
     from harness.results import leaderboard
 
     rows = leaderboard.publish(keys or (), store, to, plugin or ())
-    lines = [f"{row['file']}: conformance {row['conformance']}" for row in rows]
+    lines = [f"{row['file']}, {row['cell']}: conformance {row['conformance']}" for row in rows]
     show(rows, as_json, lambda _: console.put("\n".join(lines)))
+
+
+@results_app.command("show")
+def show_cell(
+    cell: Annotated[str, typer.Argument(help="A cell: the beginning of its key, or its file.")],
+    folder: Annotated[list[Path] | None, typer.Option("--in", help="Where cells are; default results/.")] = None,
+) -> None:
+    """Print a cell as JSON, a problem a line, as a store keeps it."""
+    from harness.results import cells, published
+
+    _, parts = cells.rendered(published.read(published.named(cell, folder or [Path("results")], "results show")))
+    console.write(b"".join(parts).decode())
+
+
+@results_app.command()
+def delete(
+    keys: Annotated[list[str], typer.Argument(help="Cells by key; its beginning will do.")],
+    folder: Annotated[Path, typer.Option("--from", help="Where published cells are.")] = Path("results"),
+) -> None:
+    """Delete published cells, for example those that another version of a selector made."""
+    from harness.results import published
+
+    for place in published.delete(keys, folder):
+        console.put(f"deleted: {place}")
 
 
 @results_app.command()

@@ -71,16 +71,16 @@ def rerun(
 ) -> None:
     """Make a cell again by the options that it records, and say whether it came out the same."""
     from harness.jobs import study as studies
-    from harness.results import cells
+    from harness.results import cells, published
 
-    path = cells.named(cell, folder or [Path("results"), Path("runs/cells"), given["store"] / "cells"], "rerun")
-    before = cells.read(path)
+    place = published.named(cell, folder or [Path("results"), Path("runs/cells"), given["store"] / "cells"], "rerun")
+    before = published.read(place)
     said = {name: value for name, value in given.items() if name == "store" or _given(context, name)}
-    config = studies.config_of(path, before, said)
+    config = studies.config_of(place, before, said)
     for row in _run(config, dry_run, yes, explain, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
         print(one_line(f"rerun: {studies.difference(before, now)}"), file=sys.stderr)
-    if not dry_run and path.resolve().is_relative_to(config.store.resolve()):
+    if not dry_run and place.path.resolve().is_relative_to(config.store.resolve()):
         print("rerun: what its store holds was reused; --store NEW makes all of it anew", file=sys.stderr)
 
 

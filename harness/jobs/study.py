@@ -62,8 +62,8 @@ def read_study(path: Path) -> dict[str, Any]:
 OUTCOMES = ("n", "c", "errors", "ranks", "orders", "found", "hits")
 
 
-def config_of(path: Path, cell: Cell, given: Mapping[str, Any]) -> RunConfig:
-    """The config that a cell records, with the fields in `given` in place of its own.
+def config_of(path: object, cell: Cell, given: Mapping[str, Any]) -> RunConfig:
+    """The config that the cell at `path` records, with the fields in `given` in place of its own.
 
     HarnessError if the cell records none, or one that cannot be carried out. A cell may be a stranger's: what runs code
     or sends data elsewhere (a plugin file, an engine with parameters, ...) must be in `given`, as the user's own word.

@@ -1,9 +1,10 @@
-"""Cells: one small file for each task, model, sampler, embedder and selector that were run together, in raw outcomes.
+"""Cells: what one task, model, sampler, embedder and selector did when they were run together, in raw outcomes.
 
 A cell holds the values from which metrics are computed, and no metric: per problem N, c and errors; per trial the order
 up to the first correct response, or a later one (or one subset per budget); and the inputs of every stage. Its name is
-the hash of its inputs, so the cells of two people are merged by copying files. Its checksum shows whether it was edited
-after it was measured. A failed cell is kept and shown with its reason, and the next run makes it again.
+the hash of its inputs, so two people's cells stand side by side. Its checksum shows whether it was edited after it was
+measured. A failed cell is kept and shown with its reason, and the next run makes it again. Here are the checks, and the
+file of one cell; `published` finds cells, and has the file of many.
 
 docs/schemas/cell.json says what each field means.
 """
@@ -38,8 +39,6 @@ from . import inert_text
 
 SCHEMA = 3
 KIND = "diversity-harness cell"
-# Beside published cells: the folders of badges and of sequences, the stems of tables and of evaluations after RL.
-BADGES, SEQUENCES, TABLES, EVALUATION = "conformance", "sequences", "leaderboard", "rl-eval"
 
 Cell = dict[str, Any]
 
@@ -193,6 +192,14 @@ def outcomes(cell: Mapping[str, Any]) -> Outcomes:
     return Outcomes(n, c, errors, ranks, correct=m, counts=counts or None)
 
 
+def lengths(entry: Mapping[str, Any], ranking: Mapping[str, Any]) -> list[int]:
+    """How long the order of each trial is, in a cell with these inputs of its ranking; [] if no order is kept."""
+    m = int(ranking.get("correct", 1))
+    if ranking.get("enrichment"):
+        return _kept(entry, m) if entry["c"] else []
+    return list(entry["ranks"]) if entry["c"] >= m else []
+
+
 def _kept(entry: Mapping[str, Any], m: int) -> list[int]:
     """How long each trial's order is, in a cell with enrichment factors."""
     least = size_of(max(SHARES), entry["n"])
@@ -281,54 +288,32 @@ def as_published(cell: Cell) -> Cell:
 # Reading.
 
 
-def files(folders: Iterable[Path]) -> list[Path]:
-    """Every JSON file in the folders and below that should be a cell; of a store (a folder with `cells`) its cells."""
-    within = [folder / "cells" if (folder / "cells").is_dir() else folder for folder in folders]
-    return [
-        path
-        for folder in within
-        for path in sorted(folder.rglob("*.json"))
-        if path.parent.name not in (BADGES, SEQUENCES) and path.stem not in (TABLES, EVALUATION)
-    ]
-
-
-def named(name: str, folders: Iterable[Path], who: str) -> Path:
-    """The file of the cell that `name` stands for: a file, or the beginning of one key in the folders."""
-    if Path(name).is_file():
-        return Path(name)
-    folders = list(dict.fromkeys(folders))
-    matches = sorted({path.name: path for path in files(folders) if path.name.startswith(name)}.values())
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
-        where = ", ".join(map(str, folders))
-        raise HarnessError(f"{who}: no file {name!r}, and no cell whose key begins so in {where}")
-    keys = ", ".join(path.stem for path in matches[:3])
-    raise HarnessError(f"{who}: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
-
-
 def read(path: Path) -> Cell:
-    """Read the cell in a file; HarnessError (one line) if it is not a cell or cannot be trusted.
+    """Read the cell in a JSON file; HarnessError (one line) if it is not a cell or cannot be trusted."""
+    return checked(json_text.read(path, "cell", "copy it anew"), path.stem, path)
+
+
+def checked(cell: Any, key: str, where: object) -> Cell:
+    """The value, if it is a cell with that key; else HarnessError (one line), which says where it is.
 
     It may be a stranger's, and a checksum can be forged: so a cell that contradicts itself is refused too.
     """
-    cell: Cell = json_text.read(path, "cell", "copy it anew")
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
-        raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
+        raise HarnessError(f"cell {where}: is no cell; move it elsewhere")
     if (schema := cell.get("schema")) != SCHEMA:
-        raise HarnessError(f"cell {path}: is of schema {schema!r}, and this version reads {SCHEMA}: run it again")
+        raise HarnessError(f"cell {where}: is of schema {schema!r}, and this version reads {SCHEMA}: run it again")
     if fault := misfit(cell, _SHAPE):
-        raise HarnessError(f"cell {path}: {fault}; copy it anew, or run it again")
+        raise HarnessError(f"cell {where}: {fault}; copy it anew, or run it again")
     if cell["checksum"] != checksum(cell):
-        raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
+        raise HarnessError(f"cell {where}: was edited or cut after it was measured; copy it anew, or run it again")
     try:
         fault = next((fault for holds, fault in _requirements(cell) if not holds), "")
     except KeyError as failure:
         fault = f"KeyError: {failure}"
     if fault:
-        raise HarnessError(f"cell {path}: does not add up ({fault:.200})")
-    if path.stem != key_of(cell):
-        raise HarnessError(f"cell {path}: is named otherwise than its inputs ({key_of(cell)}.json); rename it")
+        raise HarnessError(f"cell {where}: does not add up ({fault:.200})")
+    if key != key_of(cell):
+        raise HarnessError(f"cell {where}: is named otherwise than its inputs ({key_of(cell)}); rename it")
     return cell
 
 
@@ -366,11 +351,9 @@ def _requirements(cell: Cell) -> Iterator[tuple[object, str]]:
             yield len(entry["ranks"]) == trials, f"{where}: trials"
             first, last = (m, n - c + m) if c >= m else (n + 1, n + 1)
             yield all(first <= rank <= last for rank in entry["ranks"]), f"{where}: ranks"
-            lengths = entry["ranks"] if c >= m else []
             if ranking.get("enrichment"):
-                lengths = _kept(entry, m) if c else []
                 yield len(entry["found"]) == trials, f"{where}: trials"
                 for rank, length, hits in zip(entry["ranks"], _kept(entry, m), entry["found"], strict=True):
                     yield hits == sorted({*hits}) and all(1 <= hit <= length for hit in hits), f"{where}: found"
                     yield len(hits) <= c and (hits[m - 1 : m] or [n + 1]) == [rank], f"{where}: found and ranks"
-            yield list(map(len, entry["orders"])) == lengths, f"{where}: orders and ranks"
+            yield list(map(len, entry["orders"])) == lengths(entry, ranking), f"{where}: orders and ranks"

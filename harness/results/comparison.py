@@ -22,7 +22,7 @@ from harness.scoring import curves, stats
 from harness.scoring.metrics import Outcomes, budgets, telling_budget
 from harness.system.json_text import digest
 
-from . import cells, rows
+from . import cells, published, rows
 from .cells import Cell
 from .legends import ordinal
 from .rows import Keyed
@@ -111,19 +111,19 @@ def _row(name: str, folders: Sequence[Path]) -> list[Keyed]:
 
     Other files that cannot be read are skipped, as in a leaderboard.
     """
-    path = cells.named(name, folders, "compare")
-    named = cells.read(path)
+    place = published.named(name, folders, "compare")
+    named = published.read(place)
     if "failed" in named:
         raise HarnessError(f"compare: cell {name!r} failed ({named['failed']}): run it again")
-    if path == Path(name):
-        return [(cells.key_of(named), named)]
+    if place.path == Path(name):
+        return [(place.key, named)]
     alike: dict[str, Cell] = {}
-    for other in cells.files(folders):
+    for other in published.places(folders):
         with suppress(HarnessError):
-            cell = cells.read(other)
+            cell = published.read(other)
             if "failed" not in cell and rows.shared_inputs(cell) == rows.shared_inputs(named):
-                alike[other.stem] = cell
-    return next(group for group in rows.rows_of(alike) if path.stem in dict(group))
+                alike[other.key] = cell
+    return next(group for group in rows.rows_of(alike) if place.key in dict(group))
 
 
 def _part(cell: Cell, problems: Sequence[str]) -> Cell:

@@ -1,4 +1,4 @@
-"""Leaderboards: the cells of any folders as tables, in Markdown, CSV and JSON, the same bytes from the same cells.
+"""Leaderboards: the cells of any folders as tables, in Markdown and CSV (and JSON), the same bytes from the same cells.
 
 There is one table for each combination of task, data revision, split, model, engine, sampler, n, problems, grader and
 set of pools. Cells that differ only in their seeds form one row; rows with the fewest calls come first. Rows with
@@ -7,7 +7,7 @@ the files were read. Values have four significant digits; the outcomes seed the 
 counted are listed, and the others still count.
 
 `across` joins the tables: each selector's mean over the pools. `publish` copies cells from a store to such a folder,
-and records beside them, as badges, what the conformance kit says of their selectors.
+and records beside them, in one file of badges, what the conformance kit says of their selectors.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from harness.system import json_text
 from harness.system.files import write_atomically
 from harness.system.json_text import canonical_json, digest
 
-from . import cells
+from . import cells, published
 from . import rows as all_rows
 from .cells import Cell
 from .inert_text import csv_table, without_folders
 from .inert_text import markdown as inert
 from .legends import below, ordinal
+from .published import Place
 from .rows import (
     Interval,
     Keyed,
@@ -53,7 +54,7 @@ from .rows import (
     with_q,
 )
 
-NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
+NAMES = ("leaderboard.md", "leaderboard.csv")
 
 # What the conformance kit says of a selector: how many checks pass, and the messages of those that fail.
 Badge = dict[str, Any]
@@ -95,35 +96,36 @@ def gather(folders: Sequence[Path], orders: bool = False, random_weights: bool =
     for folder in folders:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness run` keeps its cells in runs/cells")
-        for path in cells.files([folder]):
-            add(content, path, orders, random_weights)
-        for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            content.badges[path.stem] = _badge(path)
+        for place in published.places([folder]):
+            add(content, place, orders, random_weights)
+        for path in sorted(folder.rglob(published.REPORTS)):
+            content.badges |= _badges(path)
     content.faults.sort()
     return content
 
 
-def add(content: Gathered, path: Path, orders: bool = False, random_weights: bool = False) -> None:
-    """Read one cell into the content; a file that cannot be counted becomes a fault."""
+def add(content: Gathered, place: Place, orders: bool = False, random_weights: bool = False) -> None:
+    """Read one cell into the content; one that cannot be counted becomes a fault."""
     try:
-        cell = cells.as_published(cells.read(path))
+        cell = cells.as_published(published.read(place))
     except HarnessError as fault:
         content.faults.append(str(fault))
         return
     if cells.is_random(cell) and not random_weights:
-        content.faults.append(f"cell {path}: was made with random weights: it is a test, no result")
+        content.faults.append(f"cell {place}: was made with random weights: it is a test, no result")
         return
     if not orders:
         cell["problems"] = [cells.without_orders(entry) for entry in cell["problems"]]
-    (content.failed if "failed" in cell else content.measured)[path.stem] = cell
+    (content.failed if "failed" in cell else content.measured)[place.key] = cell
 
 
-def _badge(path: Path) -> Badge:
+def _badges(path: Path) -> dict[str, Badge]:
+    """The badges in a file, by the hash of the selector; {} if there is no such file."""
     remedy = "delete it; `harness results publish` makes it again"
-    badge: Badge = json_text.read(path, "badge", remedy)
-    if fault := cells.misfit(badge, _BADGE):
-        raise HarnessError(f"badge {path}: {fault}; {remedy}")
-    return badge
+    badges: dict[str, Badge] = json_text.read(path, "badges", remedy) if path.exists() else {}
+    if fault := cells.misfit(badges, {"*": _BADGE}):
+        raise HarnessError(f"badges {path}: {fault}; {remedy}")
+    return badges
 
 
 def _conformance(badge: Badge | None) -> str | None:
@@ -142,6 +144,9 @@ def unresolved(content: Gathered) -> dict[str, Cell]:
     return {key: cell for key, cell in content.failed.items() if of_what(cell) not in measured}
 
 
+_made: dict[tuple[tuple[str, str], ...], Row] = {}  # rows by keys and checksums: `make results` needs each many times
+
+
 def boards(content: Gathered) -> list[Board]:
     """The tables, in the order of what their rows share."""
     groups: dict[str, list[Row]] = {}
@@ -149,7 +154,9 @@ def boards(content: Gathered) -> list[Board]:
     for group in all_rows.rows_of(content.measured):
         selector = group[0][1]["inputs"]["ranking"]["selector"]
         checked = _conformance(content.badges.get(digest(selector)))
-        row = replace(all_rows.row_of(group), dist=selector["dist"], conformance=checked)
+        of = tuple((key, cell["checksum"]) for key, cell in group)
+        _made[of] = _made.get(of) or all_rows.row_of(group)
+        row = replace(_made[of], dist=selector["dist"], conformance=checked)
         groups.setdefault(_shared(group), []).append(row)
     for key, cell in unresolved(content).items():
         failed.setdefault(_shared([(key, cell)]), []).append((cell["labels"]["selector"], cell["failed"]))
@@ -203,7 +210,7 @@ def write(folder: Path, content: Gathered, tables: Sequence[Board]) -> list[Path
 
 def texts(content: Gathered, tables: Sequence[Board]) -> dict[str, bytes]:
     """Each of `NAMES` -> the content of that file."""
-    made = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
+    made = (markdown(tables, content.faults), as_csv(tables))
     return {name: text.encode() for name, text in zip(NAMES, made, strict=True)}
 
 
@@ -396,56 +403,60 @@ def pool_name(board: Board) -> str:
 
 
 def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Copy cells of a store to TO/TASK/KEY.json, and write badges; return "cell", "file", "conformance" for each cell.
+    """Add cells of a store, or of a folder, to TO/TASK.parquet, and badges; "cell", "file", "conformance" of each cell.
 
     `keys`: beginnings of keys; [] means all. Without `keys` failed cells are skipped, with `keys` they are an error.
     An absolute path in a cell is published as its last part: the key of such a cell, a hash of its inputs, changes. All
     cells are read and their selectors checked before the first file is written.
     """
-    folder = from_store / "cells"
-    paths = cells.files([folder])
-    if not paths:
-        raise HarnessError(f"results publish: {folder} holds no cells: `harness run` makes them")
+    places = list(published.places([from_store]))
+    if not places:
+        raise HarnessError(f"results publish: {from_store} holds no cells: `harness run` makes them")
     for key in keys:
-        if not any(path.stem.startswith(key) for path in paths):
-            raise HarnessError(f"results publish: no cell {key!r} in {folder} ({len(paths)} are there)")
-    badges = next((each for each in (to, *to.parents) if (each / cells.BADGES).is_dir()), to) / cells.BADGES
-    files: dict[Path, bytes] = {}
+        if not any(place.key.startswith(key) for place in places):
+            raise HarnessError(f"results publish: no cell {key!r} in {from_store} ({len(places)} are there)")
+    reports = next((each for each in (to, *to.parents) if (each / published.REPORTS).is_file()), to) / published.REPORTS
+    badges, registry = _badges(reports), load_registry(plugin_files)
+    files: dict[Path, dict[str, Cell]] = {}
     rows: list[dict[str, Any]] = []
-    registry = load_registry(plugin_files)
-    for path in (path for path in paths if not keys or path.stem.startswith(tuple(keys))):
-        cell = cells.read(path)
+    for place in (place for place in places if not keys or place.key.startswith(tuple(keys))):
+        cell = published.read(place)
         if "failed" in cell and not keys:
             continue
         fault = f"failed ({cell['failed']}): nothing to publish" if "failed" in cell else ""
         fault = fault or ("was made with random weights: it is a test, no result" if cells.is_random(cell) else "")
         if fault:
-            raise HarnessError(f"results publish: cell {path.stem} {fault}")
-        checked = _checked(cell["inputs"]["ranking"]["selector"], badges, registry, files)
-        published = cells.as_published(cell)
-        key, parts = cells.rendered(published)
-        task = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in published["labels"]["task"])[:80]
-        if not task.strip("."):
-            raise HarnessError(f"results publish: task {task!r} cannot name a folder")
-        target = to / task / f"{key}.json"
-        files[target] = b"".join(parts)
+            raise HarnessError(f"results publish: cell {place.key} {fault}")
+        checked = _checked(cell["inputs"]["ranking"]["selector"], badges, registry)
+        cell = cells.as_published(cell)
+        cell["checksum"] = cells.checksum(cell)
+        key, task = cells.key_of(cell), cell["labels"]["task"]
+        name = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in task)[:80]
+        if not name.strip("."):
+            raise HarnessError(f"results publish: task {name!r} cannot name a file")
+        target = to / f"{name}{published.SUFFIX}"
+        if target not in files:
+            files[target] = {each.key: published.read(each) for each in published.places([target]) if target.exists()}
+        files[target][key] = cell
         rows.append({"cell": key, "file": str(target), "conformance": checked})
-    for path, content in files.items():
-        write_atomically(path, content)
+    for path, several in files.items():
+        published.write(path, several)
+    lines = ",\n".join(f'"{name}":{canonical_json(badge)}' for name, badge in sorted(badges.items()))
+    if badges:
+        write_atomically(reports, f"{{\n{lines}\n}}\n".encode("utf-8", "surrogatepass"))
     return rows
 
 
-def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, files: dict[Path, bytes]) -> str | None:
-    """What the conformance kit says of a cell's selector: "passes 31", "not tried: ...". A new badge is put in `files`.
+def _checked(selector: Mapping[str, Any], badges: dict[str, Badge], registry: Registry) -> str | None:
+    """What the conformance kit says of a cell's selector: "passes 31", "not tried: ...". New ones go into `badges`.
 
     It runs once for each version of selector and kit, and only if exactly that selector is installed.
     """
     from harness.testing import checks, findings
 
     known = without_folders(dict(selector))
-    path = badges / f"{digest(known)}.json"
-    kit = digest([check.name for check in checks("selector")])
-    badge = json.loads(files[path]) if path in files else _badge(path) if path.exists() else None
+    name, kit = digest(known), digest([check.name for check in checks("selector")])
+    badge = badges.get(name)
     if badge and badge.get("kit") == kit:
         return _conformance(badge)
     params = {
@@ -461,9 +472,8 @@ def _checked(selector: Mapping[str, Any], badges: Path, registry: Registry, file
     results = list(findings("selector", component))
     failed = [finding["what"] for finding in results if finding["outcome"] == "failed"]
     passed = sum(finding["outcome"] == "passed" for finding in results)
-    badge = {"selector": known, "kit": kit, "passed": passed, "failed": without_folders(failed)}
-    files[path] = (canonical_json(badge) + "\n").encode("utf-8", "surrogatepass")
-    return _conformance(badge)
+    badges[name] = {"selector": known, "kit": kit, "passed": passed, "failed": without_folders(failed)}
+    return _conformance(badges[name])
 
 
 def validate(folders: Sequence[Path]) -> list[str]:

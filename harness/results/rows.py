@@ -6,7 +6,7 @@ inputs of every stage, apart from the seeds (of the pool, the projection and the
 them. A component's own parameter named seed counts as a parameter. An imported pool has no seed: two files are two
 pools.
 
-`harness run --json` and leaderboard.json hold `to_json` of rows; docs/schemas/row.json is its schema.
+`harness run --json` and `leaderboard --json` print `to_json` of rows; docs/schemas/row.json is its schema.
 docs/statistics.md explains each metric and how far its interval can be trusted.
 
 Below them stands one list of columns, which the terminal, notebooks and leaderboard.md show in different styles, and

@@ -18,7 +18,7 @@ problem are not independent. Where each sequence is its own cluster they equal G
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,10 @@ from harness.scoring.metrics import budgets
 from harness.system import json_text
 from harness.system.files import write_atomically
 
-from . import cells
+from . import cells, published
 
 KIND, SCHEMA = "diversity-harness sequence", 1
-FOLDER = cells.SEQUENCES
+FOLDER = published.SEQUENCES
 
 Record = dict[str, Any]
 
@@ -47,14 +47,27 @@ def write(root: Path, record: Record) -> None:
 
 
 def read(path: Path) -> Record:
-    """The record in a file; HarnessError if the file holds none, or was edited."""
-    record: Record = json_text.read(path, "sequence")
+    """The record in a JSON file; HarnessError if the file holds none, or was edited."""
+    return _checked(json_text.read(path, "sequence"), path)
+
+
+def records(folders: Iterable[Path]) -> Iterator[Record | HarnessError]:
+    """Yield each record in the folders and below, in files of one or of many; an error for what is none."""
+    for place in published.places(folders, sequences=True):
+        try:
+            is_of_many = place.path.suffix == published.SUFFIX
+            yield _checked(published.value(place), place) if is_of_many else read(place.path)
+        except HarnessError as fault:
+            yield fault
+
+
+def _checked(record: Any, where: object) -> Record:
     if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
         raise HarnessError(
-            f"sequence {path}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"
+            f"sequence {where}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"
         )
     if not isinstance(record.get("problems"), list) or record.get("checksum") != cells.checksum(record):
-        raise HarnessError(f"sequence {path}: was edited or cut after it was measured; run it again")
+        raise HarnessError(f"sequence {where}: was edited or cut after it was measured; run it again")
     return record
 
 

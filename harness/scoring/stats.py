@@ -17,7 +17,8 @@ that the last bit, which differs between machines, does not show. A degenerate v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -128,11 +129,20 @@ def _half_width(estimate: Callable[[Callable[[Floats], Floats]], tuple[Floats, F
     return half
 
 
-def resamples(n: int, seed: int) -> Iterator[Floats]:
+def resamples(n: int, seed: int) -> Iterable[Floats]:
     """Weights (resamples, n), each row summing to 1, in blocks."""
+    return _few(n, seed) if RESAMPLES * n <= 4 * BLOCK else _blocks(n, seed)
+
+
+def _blocks(n: int, seed: int) -> Iterator[Floats]:
     rng, step = np.random.default_rng(seed), max(1, BLOCK // n)
     sizes = [min(step, RESAMPLES - start) for start in range(0, RESAMPLES, step)]
     return (rng.multinomial(n, np.full(n, 1 / n), size=size) / n for size in sizes)
+
+
+@lru_cache(maxsize=2)  # a row's intervals share their resamples, of all problems and of the solvable ones
+def _few(n: int, seed: int) -> list[Floats]:
+    return list(_blocks(n, seed))
 
 
 def _without_noise(variance: Floats, scale: Floats) -> Floats:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.plugin_system.command_options import default_cells
 from harness.records import Floats
-from harness.results import cells
+from harness.results import cells, published
 from harness.results.leaderboard import gather
 from harness.results.legends import ordinal
 from harness.results.rows import Row as ResultRow
@@ -269,13 +270,15 @@ def at_most(request: Request, count: int, what: str, most: int = MOST) -> None:
 
 
 def references(request: Request) -> list[Chosen]:
-    """Return the cells of --reference, a file or a folder; none without it."""
+    """Return the cells of --reference, a folder, a file or a key; none without it."""
     path = request.reference
     if path is None:
         return []
-    if not path.exists():
-        raise request.refused(f"--reference {path}: no such cell or folder")
-    held = {path.stem: cells.read(path)} if path.is_file() else gather([path]).measured
+    if path.is_dir():
+        held = gather([path]).measured
+    else:
+        place = published.named(str(path), default_cells(), f"plot {request.name}: --reference")
+        held = {place.key: published.read(place)}
     return [Chosen(key, cell) for key, cell in sorted(held.items())]
 
 

@@ -94,11 +94,11 @@ class Guided:
 def _runs(request: Request) -> Runs:
     """The records by sampler, the one with the smallest beta first; all of one task, model and set of problems."""
     records = []
-    for path in (path for folder in request.folders for path in sorted(folder.rglob("*.json"))):
-        try:
-            records.append(stopping_times.read(path))
-        except HarnessError as fault:
-            request.say(f"not counted: {fault}")
+    for record in stopping_times.records(request.folders):
+        if isinstance(record, HarnessError):
+            request.say(f"not counted: {record}")
+        else:
+            records.append(record)
     if not records:
         where, kept = ", ".join(map(str, request.folders)), f"runs/{stopping_times.FOLDER}"
         raise request.refused(f"no sequences in {where}: `harness run --until-correct` keeps them in {kept}")

@@ -12,7 +12,7 @@ from typing import Any
 from harness.columns.stored import key_of
 from harness.errors import HarnessError
 from harness.records import Floats
-from harness.results import cells
+from harness.results import cells, published
 from harness.results.inert_text import without_folders
 from harness.results.legends import ordinal
 from harness.results.rows import Row, one_answer_of, references, row, with_q
@@ -98,7 +98,7 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress, pool: str 
     if not paths:
         raise HarnessError(f"report: no cells in {folder}: `harness run` makes some, --store says where")
     measured = set[str]()
-    for path in dict.fromkeys(cells.named(key, [folder], "report") for key in keys) or paths:
+    for path in dict.fromkeys(published.named(key, [folder], "report").path for key in keys) or paths:
         try:
             content = cells.read(path)
             ranked = digest([content["labels"], content["inputs"]["pool"].get("key")])

@@ -256,16 +256,18 @@ def _rehearsal() -> Iterator[Callable[[Sequence[str]], tuple[str, str]]]:
     """A function that carries out a command line in one process for all, and returns what it printed: out, err."""
     command, pipe = [sys.executable, "-m", "harness_plugins.reproduce.rehearsal"], subprocess.PIPE
 
-    def rehearsed(words: Sequence[str]) -> tuple[str, str]:
-        print(json.dumps(list(words)), file=child.stdin, flush=True)
-        if not (answer := child.stdout.readline()):
-            raise HarnessError(f"reproduce: its dry runs ended with exit status {child.wait()} at {shown(words)}")
-        out, err = json.loads(answer)
-        return out, err
-
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env={**os.environ, **FOR_PLANS}) as child:
-        assert child.stdin
-        assert child.stdout
+        asked, answers = child.stdin, child.stdout
+        assert asked
+        assert answers
+
+        def rehearsed(words: Sequence[str]) -> tuple[str, str]:
+            print(json.dumps(list(words)), file=asked, flush=True)
+            if not (answer := answers.readline()):
+                raise HarnessError(f"reproduce: its dry runs ended with exit status {child.wait()} at {shown(words)}")
+            out, err = json.loads(answer)
+            return out, err
+
         yield rehearsed
 
 

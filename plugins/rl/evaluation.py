@@ -44,7 +44,7 @@ from harness.jobs.run import ready
 from harness.plugin_system.component import ENGINE, build
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats
-from harness.results.cells import EVALUATION
+from harness.results import published
 from harness.results.inert_text import without_folders
 from harness.scoring.curves import Factor, factors
 from harness.scoring.curves import curve as curve_of
@@ -66,7 +66,7 @@ KIND = "diversity-harness rl eval"
 SCHEMA = 1
 MOST = 100_000  # responses to a question: pass@k is computed for every k up to it
 GROUPS = 8  # of problems, at least: work for as many engines, whatever executor there is
-FILE = f"{EVALUATION}.json"
+FILE = published.EVALUATION
 BASE = "base"  # the name of the initial model
 UNTRAINED = {"bonus": BASE, "trainer": None, "seed": None, "step": None, "dev_pass_at_1": None}
 

@@ -17,18 +17,18 @@ import torch
 
 from harness.jobs import until_correct
 from harness.jobs.options import RunConfig
-from harness.results import cells, stopping_times
+from harness.results import cells, published, stopping_times
 from harness.system.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.bench_sizes import parsed
 
-CELL = Path(__file__).parents[2] / "results" / "pools" / "game24" / "06b64f335ebc228ba58c.json"
+RESULTS, CELL = Path(__file__).parents[2] / "results", "06b64f335ebc228ba58c"
 
 
-def write_hardest(cell: Path, count: int, path: Path) -> None:
+def write_hardest(cell: str, count: int, path: Path) -> None:
     """Write the hardest puzzles of a cell that have a correct response, those of equal hardness by their ids."""
-    measured = cells.read(cell)
+    measured = published.read(published.named(cell, [RESULTS], "guided_experiment"))
     outcomes = cells.outcomes(measured)
     ids = [entry["id"] for entry in measured["problems"]]
     solved = sorted((correct / n, id_) for id_, n, correct in zip(ids, outcomes.n, outcomes.c, strict=True) if correct)
@@ -39,7 +39,7 @@ def main() -> None:
     """Run all, and print what came of each beta."""
     parser = argparse.ArgumentParser(description="share solved against budget, with and without the bonus")
     parser.add_argument("--store", type=Path, default=Path("guided-runs"))
-    parser.add_argument("--cell", type=Path, default=CELL)
+    parser.add_argument("--cell", default=CELL)
     parser.add_argument("--puzzles", type=int, default=30)
     parser.add_argument("--n", type=int, default=1024)
     parser.add_argument("--seeds", type=int, default=5)

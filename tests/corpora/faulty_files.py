@@ -14,13 +14,11 @@ FAULTY_FILES = {
     "null": (b'{"question": null, "answer": "#### 5"}', "line 1: no value in column 'question'"),
     "no columns": (b"{}", r"line 1: no value in column '\w+' \(columns: none\)"),
     "wrong type": (
-        SUM + b'{"question": ["a"], "answer": "#### 5"}',
-        "line 2: column 'question' must be text, got list",
+        SUM + b'{"question": ["a"], "answer": "#### 5"}', "line 2: column 'question' must be text, got list",
     ),
     "truth for text": (b'{"question": "q", "answer": true}', "column 'answer' must be text, got bool"),
     "blank": (b'{"question": " \\n", "answer": "#### 5"}', "line 1: column 'question' is blank"),
-    "empty": (b"", "'[^']+' has no rows"),
-    "blank lines only": (b"\n\n", "'[^']+' has no rows"),
+    "empty": (b"", "'[^']+' has no rows"), "blank lines only": (b"\n\n", "'[^']+' has no rows"),
     "empty array": (b"[]", "'[^']+' has no rows"),
     "not objects": (SUM + b"[1]", "line 2: expected JSON objects, one a line or all in one array"),
     "array of texts": (b'["a"]', "entry 1: expected JSON objects"),
@@ -32,4 +30,4 @@ FAULTY_FILES = {
     "bad gzip": (b"\x1f\x8b\x08" + b"x" * 50, "not UTF-8 text, plain or gzipped"),
     "bad gzip body": (gzip.compress(b"x", mtime=0)[:10] + b"\xff" * 30, "not UTF-8 text, plain or gzipped"),
     "cut parquet": (b"PAR1" + b"x" * 50, "cannot read '[^']+': Parquet magic bytes not found"),
-}
+}  # fmt: skip

@@ -22,25 +22,12 @@ class Same(int):
     def __format__(self, spec): return "1"
     def __repr__(self): return "1"
 def solve(x): return [Same(x)]
-## str that lies
-class Text(str):
-    def __str__(self): return "i1\n=ok "
-    __repr__ = __str__
-    def __len__(self): return 10 ** 9
-    def __iter__(self): raise SystemExit
-def solve(x): return Text("x")
 ## list that lies
 class Items(list):
     def __iter__(self): return iter([1] * 10)
     def __len__(self): return -1
     def __getitem__(self, index): raise SystemExit
 def solve(x): return Items([x])
-## dict that lies
-class Mapping(dict):
-    def items(self): return [(1, 2)]
-    def __iter__(self): raise SystemExit
-    def __len__(self): raise SystemExit
-def solve(x): return Mapping({x: x})
 ## numbers that lie
 from fractions import Fraction
 from decimal import Decimal
@@ -146,21 +133,6 @@ os._exit(0)
 import os
 os.write(3, b"+\n+\n1 i1\n")
 def solve(x): return 0
-## lines without end
-import os
-def solve(x):
-    while True:
-        try: os.write(3, b"1" * 65536)
-        except BlockingIOError: pass
-## empty lines without end
-import os
-while True:
-    try: os.write(3, b"\n" * 65536)
-    except BlockingIOError: pass
-## half a line
-import os
-os.write(3, b"12 i1")
-os._exit(0)
 ## frames of the fork server
 import os, struct
 frame = struct.pack("<cI", b"e", 11) + b'["exit", 0]' + struct.pack("<cI", b"+", 0)
@@ -168,26 +140,10 @@ for fd in range(64):
     try: os.write(fd, b"1 i15\n" + frame)
     except OSError: pass
 os._exit(0)
-## garbage everywhere
-import os
-for fd in range(64):
-    try: os.write(fd, bytes(range(256)) * 8)
-    except OSError: pass
-def solve(x): return x
 ## every descriptor closed
 import os
 os.closerange(0, 64)
 def solve(x): return x
-## output closed, running on
-import os
-os.close(3)
-def solve(x):
-    while True: pass
-## exits well
-import os
-def solve(x): os._exit(0)
-## exits politely
-raise SystemExit(0)
 ## ends at the end
 import atexit, os
 atexit.register(os.write, 3, b"1 i15\n=ok \n")
@@ -240,9 +196,6 @@ def solve(x): return numpy.int64(x)
 ## a result that would take 4 GB to read
 import os
 def solve(x): os.write(3, b"1 nbytes:iffffffff;\n")
-## numpy scalars of little precision
-import numpy
-def solve(x): return numpy.float16("inf") if x == 3 else numpy.float32(x) if x == 5 else numpy.datetime64(x, "ns")
 ## numpy scalars that lie
 import numpy
 class Same(numpy.float64):
@@ -258,14 +211,6 @@ def solve(x):
     if os.fork() == 0:
         while True: pass
     return x
-## fork bomb
-import os
-def solve(x):
-    for _ in range(100):
-        try: os.fork()
-        except OSError: pass
-## fork by libc
-def solve(x): return [libc.fork(), libc.vfork()]
 ## clone by number
 def solve(x): return [libc.syscall(number, 17, 0, 0, 0, 0) for number in (56, 57, 58, 220)]
 ## clone3 by number
@@ -281,11 +226,6 @@ def solve(x): return [libc.syscall(0x40000000 + number, 0, 0, 0) for number in (
 ## exec
 import os
 def solve(x): os.execv("/bin/sh", ["sh", "-c", "touch @FOLDER@/exec"])
-## exec by descriptor
-import sys
-def solve(x):
-    fd = os.open(sys.executable, os.O_RDONLY)
-    return libc.fexecve(fd, (ctypes.c_char_p * 2)(b"python", None), (ctypes.c_char_p * 1)(None))
 ## spawn
 import subprocess
 def solve(x):
@@ -296,10 +236,6 @@ def solve(x):
         lambda: os.popen("touch @FOLDER@/popen").read(),
     ]
     return [tried(way) for way in ways]
-## multiprocessing
-import multiprocessing
-def work(): open("@FOLDER@/worker", "w")
-def solve(x): multiprocessing.get_context("fork").Process(target=work).start()
 ## kill the parent
 import os
 def solve(x): os.kill(os.getppid(), 9)
@@ -357,21 +293,6 @@ def solve(x):
         for pair in ((-1, -1), (0, 0), resource.getrlimit(limit)):
             done.append(tried(lambda: resource.setrlimit(limit, pair)))
     return done
-## a thread that stays
-import threading
-def stay():
-    while True: pass
-def solve(x):
-    if x == 3: threading.Thread(target=stay).start()
-    return x
-## many threads
-import threading, time
-threading.stack_size(65536)
-def solve(x):
-    for _ in range(300):
-        try: threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
-        except (RuntimeError, MemoryError): break
-    return threading.active_count() > 0
 ## very many threads
 import _thread, threading
 threading.stack_size(32768)
@@ -382,19 +303,6 @@ def solve(x):
         try: _thread.start_new_thread(lock.acquire, ())
         except (RuntimeError, MemoryError): break
     lock.acquire()
-## stop oneself
-import os, signal
-def solve(x):
-    for number in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGSEGV):
-        try: os.kill(os.getpid(), number)
-        except OSError: pass
-    signal.raise_signal(signal.SIGSTOP)
-## abort
-import os
-def solve(x): os.abort()
-## crash
-import ctypes
-def solve(x): return ctypes.string_at(1)
 ## a core
 import ctypes, os, resource
 def solve(x):
@@ -439,14 +347,6 @@ def solve(x):
         libc.shm_open(b"/x", 0o102, 0o666), libc.syscall(321, 0, parameters, 64),
         libc.syscall(248, b"user", b"x", b"x", 1, -3),
     ]
-## databases
-import dbm.dumb, shelve, sqlite3
-def solve(x):
-    ways = [
-        lambda: sqlite3.connect("@FOLDER@/base").execute("create table t (x)"),
-        lambda: dbm.dumb.open("@FOLDER@/dbm", "n"), lambda: shelve.open("@FOLDER@/shelf"),
-    ]
-    return [tried(way) for way in ways]
 """
 
 SPYING = r"""
@@ -498,9 +398,6 @@ def solve(x):
         lambda: socket.socket(2, 3, 1), lambda: socket.socket(16, 3), lambda: socket.socket(17, 3),
     ]
     return [tried(way) for way in ways]
-## listen
-import socket
-def solve(x): return bool(socket.create_server(("127.0.0.1", 0)))
 ## fetch
 import urllib.request
 def solve(x): return urllib.request.urlopen("http://127.0.0.1:@TCP@/", timeout=1).read()
@@ -509,19 +406,12 @@ def solve(x): return [libc.syscall(number, 2, 1, 0, 0) for number in (41, 42, 49
 """
 
 TIME = r"""
-## busy
-def solve(x):
-    while True: pass
 ## busy, and catches all
 def solve(x):
     while True:
         try:
             while True: pass
         except BaseException: pass
-## busy while defined
-while True: pass
-## busy in C
-def solve(x): return sum(range(10 ** 15))
 ## busy in threads
 import threading
 def busy():
@@ -529,11 +419,6 @@ def busy():
 def solve(x):
     for _ in range(4): threading.Thread(target=busy, daemon=True).start()
     threading.Event().wait(4)
-## a huge power
-def solve(x): return 9 ** 9 ** 9
-## a slow pattern
-import re
-def solve(x): return re.match(r"(a+)+$", "a" * 60 + "b")
 ## limits disarmed
 import ctypes, signal
 def solve(x):
@@ -551,24 +436,9 @@ def solve(x):
     zero = (ctypes.c_long * 4)()
     for clock in (0, 2): ctypes.CDLL(None).setitimer(clock, zero, None)
     while True: pass
-## our own timer found
-import sys
-def solve(x):
-    names = sys._getframe(1).f_globals
-    names["confinement"].arm(0, 0)
-    names["_arm"] = lambda *rest: None
-    while True: pass
 ## prints
 def solve(x):
     while True: print("x" * 1000)
-## warns
-import warnings
-def solve(x):
-    while True: warnings.warn("x" * 1000)
-## recursion
-import sys
-sys.setrecursionlimit(10 ** 9)
-def solve(x): return solve(x + 1)
 ## recursion in C
 import sys
 sys.setrecursionlimit(10 ** 9)
@@ -576,11 +446,6 @@ def solve(x):
     deep = []
     for _ in range(10 ** 6): deep = [deep]
     return repr(deep)
-## asks for input
-def solve(x): return input()
-"""
-
-SLEEP = r"""
 ## waits for itself
 import threading
 lock = threading.Lock()
@@ -591,10 +456,6 @@ def solve(x): lock.acquire()
 MEMORY = r"""
 ## much at once
 def solve(x): return bytearray(64 << 30)
-## ever more
-def solve(x):
-    kept = []
-    while True: kept.append(bytearray(1 << 20))
 ## ever more, and catches
 def solve(x):
     kept = []
@@ -604,13 +465,6 @@ def solve(x):
 ## mapped
 import mmap
 def solve(x): return len(mmap.mmap(-1, 100 << 30))
-## a dict that doubles
-def solve(x):
-    table = {}
-    for n in range(10 ** 9): table[n] = str(n)
-## while defined
-big = "x" * (8 << 30)
-def solve(x): return 1
 """
 
 RESULTS = r"""
@@ -619,16 +473,6 @@ def solve(x):
     made = []
     for _ in range(10 ** 5): made = [made]
     return made
-## deep dicts
-def solve(x):
-    made = {}
-    for _ in range(10 ** 5): made = {1: made}
-    return made
-## contains itself
-def solve(x):
-    made = []
-    made.append(made)
-    return [made, {1: made}]
 ## contains itself twice
 def solve(x):
     made = [1]
@@ -636,25 +480,12 @@ def solve(x):
     return made
 ## long
 def solve(x): return "x" * (50 << 20)
-## many
-def solve(x): return [0] * (8 << 20)
-## a long int
-def solve(x): return 1 << (8 << 21)
 ## colliding ints
 def solve(x): return {n * (2 ** 61 - 1) for n in range(2000)}
-## long strings in a dict
-def solve(x): return {str(n): "\u20ac" * 1000 for n in range(1000)}
 ## surrogates
 def solve(x): return ["\ud83d\ude00", "\udc80", "\0", "\n1 i1\n=ok ", {"\ud800": "\udfff"}]
 ## no numbers
 def solve(x): return [float("nan"), -float("inf"), complex("nan+infj"), 1e308 * 10]
-## without end
-import itertools
-def solve(x): return itertools.count()
-## no values
-import sys
-def solve(x):
-    return [sys, sys.modules, solve, Exception(), memoryview(b"x"), (n for n in "x"), object, NotImplemented, ...]
 ## the results of all
 import gc
 def solve(x): return gc.get_objects()
@@ -663,31 +494,18 @@ class Clinging:
     def __del__(self):
         while True: pass
 def solve(x): return Clinging()
-## a coroutine
-async def solve(x): return x
 """
 
 SOURCES = {
-    "empty": "",
-    "no function": "x = 1",
-    "no function, but a number": "solve = 7",
-    "NUL": "def solve(x): return 1\0",
-    "lone surrogate": "def solve(x): return '\ud800'\ud800",
-    "parentheses": "(" * 10**5 + ")" * 10**5,
-    "brackets": "[" * 10**5,
-    "minus signs": "x = " + "-" * 10**5 + "1",
-    "not": "x = " + "not " * 10**5 + "1",
-    "lambdas": "x = " + "lambda: " * 10**4 + "1",
-    "a sum of 2 MB": "x = " + "1+" * 10**6 + "1",
-    "attributes": "x = x" + ".x" * 10**5,
-    "calls": "x = x" + "()" * 10**5,
+    "empty": "", "no function": "x = 1", "no function, but a number": "solve = 7", "NUL": "def solve(x): return 1\0",
+    "lone surrogate": "def solve(x): return '\ud800'\ud800", "parentheses": "(" * 10**5 + ")" * 10**5,
+    "brackets": "[" * 10**5, "minus signs": "x = " + "-" * 10**5 + "1", "not": "x = " + "not " * 10**5 + "1",
+    "lambdas": "x = " + "lambda: " * 10**4 + "1", "a sum of 2 MB": "x = " + "1+" * 10**6 + "1",
+    "attributes": "x = x" + ".x" * 10**5, "calls": "x = x" + "()" * 10**5,
     "indentation": "".join(" " * n + "if 1:\n" for n in range(99)) + " " * 99 + "x\n",
     "a long literal": "x = " + "9" * 10**6,
-    "a folded constant": "x = 'x' * 10 ** 10, 1 << 10 ** 10, ((1,) * 10 ** 4) * 10 ** 4",
-    "spaces": " " * (1 << 20),
-    "one letter": "x" * (1 << 20),
-    "elif": "if x: pass\n" + "elif x: pass\n" * 10**4,
-    "formats": "x = " + "f'{" * 200 + "1" + "}'" * 200,
-    "decorators": "@x\n" * 10**4 + "def solve(x): return 1",
+    "a folded constant": "x = 'x' * 10 ** 10, 1 << 10 ** 10, ((1,) * 10 ** 4) * 10 ** 4", "spaces": " " * (1 << 20),
+    "one letter": "x" * (1 << 20), "elif": "if x: pass\n" + "elif x: pass\n" * 10**4,
+    "formats": "x = " + "f'{" * 200 + "1" + "}'" * 200, "decorators": "@x\n" * 10**4 + "def solve(x): return 1",
     "no text": "\x01\x02\x1a\x1b\ufeff",
-}
+}  # fmt: skip

@@ -10,11 +10,10 @@ BROKEN_LAYOUTS = [
 WRONG_READERS = [
     ("yield 1 / 0", "raised ZeroDivisionError: division by zero (anything.py:"),
     ("yield PoolRecord('p', ['x']); raise SystemExit(3)", "raised SystemExit: 3 (anything.py:"),
-    ("return 3", "raised TypeError: 'int' object is not iterable"),
-    ("yield 3", "must give PoolRecords, got 3"),
+    ("return 3", "raised TypeError: 'int' object is not iterable"), ("yield 3", "must give PoolRecords, got 3"),
     ("yield PoolRecord('p', [])", "must give texts, and at least one response, got PoolRecord(problem_id='p'"),
     ("yield PoolRecord(3, ['x'])", "must give texts, and at least one response, got PoolRecord("),
     ("yield PoolRecord('p', ['x'], prompt=3)", "must give texts, and at least one response, got PoolRecord("),
     ("yield PoolRecord('p', ['x'], correct=[])", "must give columns as long as the responses (1)"),
     ("yield PoolRecord('p', ['x'], finish=['stop'] * 2)", "must give columns as long as the responses (1)"),
-]
+]  # fmt: skip

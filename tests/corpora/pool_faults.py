@@ -5,8 +5,7 @@ import json
 
 OWN_LINE = {"problem_id": "a", "responses": ["x", "y"]}
 OWN_LINES = [
-    ({"responses": ["x"]}, "line 1: expected"),
-    ({"problem_id": "a"}, "line 1: expected"),
+    ({"responses": ["x"]}, "line 1: expected"), ({"problem_id": "a"}, "line 1: expected"),
     (OWN_LINE | {"problem_id": 3}, "line 1: problem_id must be a text, got 3"),
     (OWN_LINE | {"problem_id": ""}, "line 1: problem_id must be a text, got ''"),
     (OWN_LINE | {"responses": []}, "line 1 (a): no responses"),
@@ -33,20 +32,15 @@ OWN_LINES = [
     (OWN_LINE | {"scores": [1, 10**400]}, "a number of 401 digits is too large"),
     (OWN_LINE | {"logprob_kind": ["sum"]}, "(a): logprob_kind must be a text, got ['sum']"),
     (OWN_LINE | {"reference": [float("nan")]}, "(a): reference must hold plain values"),
-]
+]  # fmt: skip
 
 OWN = {"problem_id": "a", "responses": ["x"]}
 EVALPLUS = {"task_id": "Mbpp/2", "solution": "def f(): return 1"}
 CODET = [{"prompt": "Say red.", "samples": ["red", "blue"]}, {"prompt": "Say blue.", "samples": ["blue"]}]
 NO_POOLS = [
-    ("", "empty: it holds one JSON object a line"),
-    ("\n\n", "empty"),
-    ("[]", "empty"),
-    ("[", "line 1: not JSON"),
-    ("{\n", "line 1: not JSON"),
-    ("these are not the lines\n", "line 1: not JSON"),
-    (json.dumps(OWN) + "\n" + json.dumps(OWN)[:-9], "line 2: not JSON"),
-    ('{"a":' * 100_000, "line 1: not JSON"),
+    ("", "empty: it holds one JSON object a line"), ("\n\n", "empty"), ("[]", "empty"), ("[", "line 1: not JSON"),
+    ("{\n", "line 1: not JSON"), ("these are not the lines\n", "line 1: not JSON"),
+    (json.dumps(OWN) + "\n" + json.dumps(OWN)[:-9], "line 2: not JSON"), ('{"a":' * 100_000, "line 1: not JSON"),
     ('{"problem_id": "a", "responses": ["x"], "reference": ' + "1" * 5000 + "}", "line 1: not JSON"),
     ([OWN | {"reference": json.loads("[" * 120 + "]" * 120)}], "more than 100 inside one another"),
     ("[1, 2]\n", "entry 1: expected JSON objects"),
@@ -58,32 +52,27 @@ NO_POOLS = [
     ('{\n "results": {},\n "configs": {}\n}', "line 1: unknown layout: its keys are 'results', 'configs'"),
     ([EVALPLUS, CODET[0]], "line 2: the first line is evalplus (task_id, solution or completion), this one"),
     ([EVALPLUS, {"task_id": "a"}], "line 2: the first line is evalplus"),
-    ([OWN, CODET[0]], "line 2: the first line is own"),
-    (b'{"problem_id": "\xff\xfe"}', "not UTF-8 text"),
+    ([OWN, CODET[0]], "line 2: the first line is own"), (b'{"problem_id": "\xff\xfe"}', "not UTF-8 text"),
     (gzip.compress(json.dumps(OWN).encode(), mtime=0)[:-12], "not UTF-8 text"),
     (gzip.compress(b"{}", mtime=0)[:10] + b"\xff" * 40, "not UTF-8 text"),  # no such block in a gzip stream
-]
+]  # fmt: skip
 
 ID_TABLES = [
-    ("", "no rows"),
-    ("task_id,pool_id\n", "no rows"),
+    ("", "no rows"), ("task_id,pool_id\n", "no rows"),
     (
         [{"task_id": "p0"}],
         "line 1: expected the task's id (task_id) and the pool's line (pool_id or prompt), got 'task_id'",
     ),
     ([{"pool_id": "line-1"}], "line 1: expected the task's id"),
     ([{"task_id": " ", "pool_id": "line-1"}], "line 1: expected the task's id"),
-    ("a,b\n1,2\n", "line 2: expected the task's id"),
-    ("task_id,pool_id\np0,\n", "line 2: expected the task's id"),
+    ("a,b\n1,2\n", "line 2: expected the task's id"), ("task_id,pool_id\np0,\n", "line 2: expected the task's id"),
     ("pool_id,task_id\nline-1,p0\nline-1,p1\n", "line 3: 'line-1' is 'p1' here and 'p0' in a row before"),
-    ('task_id,prompt\np0,"open\n', "line 1: not CSV (unexpected end of data)"),
-    ([1, 2], "expected JSON objects"),
+    ('task_id,prompt\np0,"open\n', "line 1: not CSV (unexpected end of data)"), ([1, 2], "expected JSON objects"),
     (b"task_id,pool_id\n\xff,\xff\n", "not UTF-8"),
-]
+]  # fmt: skip
 
 SEQUENCES = [
-    (">a\nMK7T\n", "line 1 (a): '7' is no letter of a sequence"),
-    (">a\n>b\nMKT\n", "line 1 (a): no sequence"),
+    (">a\nMK7T\n", "line 1 (a): '7' is no letter of a sequence"), (">a\n>b\nMKT\n", "line 1 (a): no sequence"),
     (">a logprob=high\nMKT\n", "line 1 (a logprob=high): logprob must be a number, got 'high'"),
     (">a logprob=nan\nMKT\n", "logprob must be a number, got 'nan'"),
     (">b\nM\n\n>a correct=maybe\nMKT\n>c correct=1\nM", "no refusal"),  # not every sequence has it
@@ -91,8 +80,7 @@ SEQUENCES = [
     (">a plddt=0.9 ptm=1.2\nMKT\n", "plddt is from 0 to 1 or to 100, ptm from 0 to 1"),
     (">a plddt=-1 ptm=0.2\nMKT\n", "plddt is from 0 to 1 or to 100, ptm from 0 to 1"),
     (">a plddt=101 ptm=0.2\nMKT\n", "plddt is from 0 to 1 or to 100, ptm from 0 to 1"),
-    (">a plddt=0 ptm=1\nMKT\n", "no refusal"),
-    ("name,sequence\na,MKT\nb,\n", "line 3 (b): no sequence"),
-    ('name,sequence\na,"MKT\n', "not CSV"),
-    (b'name,"sequence"""\na,MKT\n', "no sequence"),  # a header that only looks like one of sequences
-]
+    (">a plddt=0 ptm=1\nMKT\n", "no refusal"), ("name,sequence\na,MKT\nb,\n", "line 3 (b): no sequence"),
+    # a header that only looks like one of sequences
+    ('name,sequence\na,"MKT\n', "not CSV"), (b'name,"sequence"""\na,MKT\n', "no sequence"),
+]  # fmt: skip

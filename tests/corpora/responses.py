@@ -15,8 +15,7 @@ STATEMENTS = "add(1, 2)\nfor i in range(3):\n    print(i)\nassert add(1, 2) == 4
 
 PROGRAMS = {
     "the last of several blocks that define it": (
-        f"{FIRST}\nNo, that is wrong.\n{BLOCK}\nUse it so:\n```python\nprint(add(1, 2))\n```\n```\n3\n```",
-        DEFINITION,
+        f"{FIRST}\nNo, that is wrong.\n{BLOCK}\nUse it so:\n```python\nprint(add(1, 2))\n```\n```\n3\n```", DEFINITION,
     ),
     "an unclosed last block": (f"Here:\n```python\n{DEFINITION}\n", DEFINITION + "\n"),
     "an unclosed last block behind a closed one": (f"{FIRST}\nBetter:\n```python\n{DEFINITION}", DEFINITION),
@@ -57,15 +56,10 @@ PROGRAMS = {
     "another function": ("```python\ndef add_all(a):\n    return a\n```", None),
     "a mention": ("def adder(a): pass\nI would call add(1, 2) == 3", None),
     "a method": ("```python\nclass Solution:\n    def add(self, a, b):\n        return a + b\n```", None),
-    "no text": (None, None),
-    "a number": (7, None),
-    "a list": (["def add(a, b): pass"], None),
-    "nothing": ("", None),
-    "blanks": (" \n\t\r\n", None),
-    "a NUL": ("\x00", None),
-    "a refusal": ("I cannot help.", None),
+    "no text": (None, None), "a number": (7, None), "a list": (["def add(a, b): pass"], None), "nothing": ("", None),
+    "blanks": (" \n\t\r\n", None), "a NUL": ("\x00", None), "a refusal": ("I cannot help.", None),
     "a lone surrogate": ("\ud800", None),
-}
+}  # fmt: skip
 
 # The same, of responses that the token limit cut off
 CUT_OFF = {
@@ -79,26 +73,16 @@ PROMPT = 'from typing import List\n\n\ndef total(numbers: List[int]) -> int:\n  
 BODY = "    result = 0\n    for number in numbers:\n        result += number\n    return result"
 UNINDENTED = "result = 0\nfor number in numbers:\n    result += number\nreturn result"
 COMPLETIONS = [
-    BODY,
-    f"{BODY}\n",
-    f"\n{BODY}",
-    BODY.lstrip(),  # the tokenizer has eaten the first indentation
-    " " + BODY.lstrip(),
-    UNINDENTED,
-    f"```python\n{BODY}\n```",
-    f"Here is the body:\n```python\n{UNINDENTED}\n```\nIt sums.",
-    "return sum(numbers)",
-    "return sum(numbers)\n\nThe built-in does it.",
-    "return sum(numbers)\n```\nThe built-in does it.",
-    PROMPT + BODY,
-    PROMPT.strip() + "\n" + BODY,
-    f"```python\n{PROMPT}{BODY}\n```",
-    f"{BODY}\n<|endoftext|>def total(numbers):\n    return 0",
-    f"{BODY}</s>",
+    BODY, f"{BODY}\n", f"\n{BODY}", BODY.lstrip(),  # the tokenizer has eaten the first indentation
+    " " + BODY.lstrip(), UNINDENTED, f"```python\n{BODY}\n```",
+    f"Here is the body:\n```python\n{UNINDENTED}\n```\nIt sums.", "return sum(numbers)",
+    "return sum(numbers)\n\nThe built-in does it.", "return sum(numbers)\n```\nThe built-in does it.", PROMPT + BODY,
+    PROMPT.strip() + "\n" + BODY, f"```python\n{PROMPT}{BODY}\n```",
+    f"{BODY}\n<|endoftext|>def total(numbers):\n    return 0", f"{BODY}</s>",
     "\tresult = 0\n\tfor number in numbers:\n\t\tresult += number\n\treturn result\n",
     "  def total(numbers):\n      return sum(numbers)",
     "for number in numbers:\n        if numbers: return sum(numbers)\n    return 0",
-]
+]  # fmt: skip
 STOPS = ["class A:", "def total(x):", "# next", "@app", "if __name__", "print(1)", "```", '"""', "That is all.", "Done"]
 GO_ON = ["assert total([1]) == 2", "import missing", "from missing import x", "x = 1", "run()"]
 
@@ -142,40 +126,28 @@ RIGHT_ALONE = {  # what is lent to a program must change none of these
     "a helper of that name": f"def twice(x):\n    return x + x\n{ALONE.replace('sum(xs) * 2', 'twice(sum(xs))')}",
     "a variable of that name": f"math = 2\n{ALONE.replace('* 2', '* math')}",
     "a block before it that would break it": f"```\nimport math as sum\n```\n```\n{ALONE}\n```",
-}
+}  # fmt: skip
 WRONG_WITH_HEAD = {
-    LACKING: "base: test 1 raised NameError",
-    "def doubled(xs: Lacking):\n    return 2 * sum(xs)": "raised",
+    LACKING: "base: test 1 raised NameError", "def doubled(xs: Lacking):\n    return 2 * sum(xs)": "raised",
     "def twice(x):\n    return 3 * x\ndef doubled(xs):\n    return math.floor(twice(sum(xs)))": "base: test 1",
     f"```\n{ALONE}\n```\nNo:\n```\n{LACKING}\n```": "base: test 1 raised NameError",
     f"```\nimport os\nos._exit(0)\n```\n```\n{LACKING}\n```": "base: test 1 raised NameError",
     "def double(xs):\n    return 2 * sum(xs)": "no function doubled",
     "```python\nimport math\n\ndef doubled_sum(xs):\n    return 2 * sum(xs)\n```": "no function doubled",
-    "def doubled_list(x):\n    return x": "no function doubled",
-    "I cannot define double(xs) here.": "no program",
+    "def doubled_list(x):\n    return x": "no function doubled", "I cannot define double(xs) here.": "no program",
     "Here:\n```python\nclass Solution:\n    def doubled(self, xs):\n        return xs\n```": "no function doubled",
     "": "no program",
-}
+}  # fmt: skip
 
 # Long text, which must be read in linear time
-LENGTH = 400_000
+LENGTH = 150_000
 HOSTILE = {
-    "backticks": "`" * LENGTH,
-    "lines of backticks": "```\n" * (LENGTH // 4),
+    "backticks": "`" * LENGTH, "lines of backticks": "```\n" * (LENGTH // 4),
     "fences that open": "```python\n" * (LENGTH // 10),
-    "deeper and deeper fences": "".join(" " * i + "```x\n" for i in range(1_400)),
-    "spaces": " " * LENGTH,
-    "indented line": " " * LENGTH + "x",
-    "fence and spaces": "```" + " " * LENGTH + "`",
-    "newlines": "\n" * LENGTH,
-    "carriage returns": "\r" * LENGTH,
-    "tabs": "\t" * LENGTH + "x",
-    "one word": "x" * LENGTH,
-    "definitions": "def add(" * (LENGTH // 8),
-    "lines of definitions": "def add(a, b): pass\n" * (LENGTH // 20),
-    "dots": "a." * (LENGTH // 2),
-    "brackets": "a[" * (LENGTH // 2),
-    "colons": "a:" * (LENGTH // 2),
-    "triple quotes": '"""' * (LENGTH // 3),
-    "almost a special token": "<|im_en" * (LENGTH // 7),
-}
+    "deeper and deeper fences": "".join(" " * i + "```x\n" for i in range(1_400)), "spaces": " " * LENGTH,
+    "indented line": " " * LENGTH + "x", "fence and spaces": "```" + " " * LENGTH + "`", "newlines": "\n" * LENGTH,
+    "carriage returns": "\r" * LENGTH, "tabs": "\t" * LENGTH + "x", "one word": "x" * LENGTH,
+    "definitions": "def add(" * (LENGTH // 8), "lines of definitions": "def add(a, b): pass\n" * (LENGTH // 20),
+    "dots": "a." * (LENGTH // 2), "brackets": "a[" * (LENGTH // 2), "colons": "a:" * (LENGTH // 2),
+    "triple quotes": '"""' * (LENGTH // 3), "almost a special token": "<|im_en" * (LENGTH // 7),
+}  # fmt: skip

@@ -18,30 +18,23 @@ while True:
 
 # A program that defines `square`; the status of its run; the detail
 ENDINGS = [
-    ("def square(x): return x * x", "ok", ""),
-    ("def square(x): return (", "syntax", "SyntaxError"),
-    ("1 / 0", "raised", "ZeroDivisionError"),
-    ("import os\nraise SystemExit", "raised", "SystemExit"),
-    ("def cube(x): return x", "missing", "square"),
-    ("def square(x):\n    while True: pass", "timeout", "SIGPROF"),
-    ("while True: pass", "timeout", "SIGPROF"),
-    ("def square(x): return bytearray(1 << 40)", "memory", ""),
-    ("x = bytearray(1 << 40)", "memory", "while it was defined"),
-    ("def square(x): return 'x' * 10**7", "output", ""),
+    ("def square(x): return x * x", "ok", ""), ("def square(x): return (", "syntax", "SyntaxError"),
+    ("1 / 0", "raised", "ZeroDivisionError"), ("import os\nraise SystemExit", "raised", "SystemExit"),
+    ("def cube(x): return x", "missing", "square"), ("def square(x):\n    while True: pass", "timeout", "SIGPROF"),
+    ("while True: pass", "timeout", "SIGPROF"), ("def square(x): return bytearray(1 << 40)", "memory", ""),
+    ("x = bytearray(1 << 40)", "memory", "while it was defined"), ("def square(x): return 'x' * 10**7", "output", ""),
     ("def square(x): return 'x' * (3 << 20)", "output", ""),  # one result is short enough, two are not
     ("import os\ndef square(x): os._exit(3)", "killed", "exited with 3"),
     ("import ctypes\ndef square(x): ctypes.string_at(0)", "killed", "SIGSEGV"),
-    ("import os\nos.close(3)\nwhile True: pass", "killed", "closed its output"),
-    (FLOOD, "output", ""),
+    ("import os\nos.close(3)\nwhile True: pass", "killed", "closed its output"), (FLOOD, "output", ""),
     (THREADS, "killed", "too many threads"),
-]
+]  # fmt: skip
 # A program whose first test raises, and what is said of it
 RAISES = [
     ("def square(x): return 1 / 0", "EZeroDivisionError"),
     ("def square(x): raise type('a b', (Exception,), {})", "EException"),
-    ("def square(x): return input()", "EOSError"),
-    ("import sys\ndef square(x): return sys.stdin.read()", "EOSError"),
-]
+    ("def square(x): return input()", "EOSError"), ("import sys\ndef square(x): return sys.stdin.read()", "EOSError"),
+]  # fmt: skip
 
 BUSY = """
 import time
@@ -131,40 +124,24 @@ time.sleep(600)
 LONG_INT = "x = 0x" + "f" * 5000
 NORMAL_FORMS = {
     "def f( x ):\n  'doc'\n  return(x) # c": "def f(x):\n    return x",
-    'def f(x):\n    """other"""\n\n    return x': "def f(x):\n    return x",
-    "class A:\n 'doc'": "class A:\n    pass",
+    'def f(x):\n    """other"""\n\n    return x': "def f(x):\n    return x", "class A:\n 'doc'": "class A:\n    pass",
     "def f(): 'doc'\nprint(f.__doc__)": 'def f():\n    """doc"""\nprint(f.__doc__)',
     "import inspect\ndef f(): 'doc'": 'import inspect\n\ndef f():\n    """doc"""',
-    "'doc'\nasync def f():\n    'doc'\n    1": "async def f():\n    1",
-    "x = 1": "x = 1",
-    "x = (": None,
+    "'doc'\nasync def f():\n    'doc'\n    1": "async def f():\n    1", "x = 1": "x = 1", "x = (": None,
     LONG_INT: LONG_INT,
-}
+}  # fmt: skip
 
 # What a program's process has written before it exits with 0, and the status of its run on two tests
 WRITTEN = [
-    (b"+\n1 i1\n1 i2\n=ok \n", "ok"),
-    (b"+\n1 i1\n=ok \n", "killed"),
-    (b"+\n1 i1\n1 i2\n1 i3\n=ok \n", "killed"),
-    (b"+\n=error \n", "killed"),
-    (b"+\n=stalled \n", "killed"),
-    (b"+\n=stopped a test raised\n", "killed"),
-    (b"+\n1 i1\n=stopped a test raised\n", "killed"),
-    (b"+\n1 EValueError\n=stopped a test raised\n", "stopped"),
-    (b"+\n=memory \n1 i1\n1 i2\n=ok \n", "memory"),
-    (b"+\n1 \xff\n", "killed"),
-    (b"+\n-1 i1\n", "killed"),
-    (b"+\n" + b"9" * 5000 + b" i1\n", "killed"),
-    (b"+\n", "killed"),
-]
+    (b"+\n1 i1\n1 i2\n=ok \n", "ok"), (b"+\n1 i1\n=ok \n", "killed"), (b"+\n1 i1\n1 i2\n1 i3\n=ok \n", "killed"),
+    (b"+\n=error \n", "killed"), (b"+\n=stalled \n", "killed"), (b"+\n=stopped a test raised\n", "killed"),
+    (b"+\n1 i1\n=stopped a test raised\n", "killed"), (b"+\n1 EValueError\n=stopped a test raised\n", "stopped"),
+    (b"+\n=memory \n1 i1\n1 i2\n=ok \n", "memory"), (b"+\n1 \xff\n", "killed"), (b"+\n-1 i1\n", "killed"),
+    (b"+\n" + b"9" * 5000 + b" i1\n", "killed"), (b"+\n", "killed"),
+]  # fmt: skip
 # Why a process without a final line was ended, its wait status, and what its run says
 WITHOUT_FINAL = {
-    ((), 3 << 8): ("killed", "exited with 3"),
-    ((), 27): ("timeout", "SIGPROF"),
-    ((), 24): ("timeout", "SIGXCPU"),
-    ((), 14): ("killed", "SIGALRM"),
-    ((), 9): ("killed", "SIGKILL"),
-    ((), 100): ("killed", "100"),
-    (("stalled", ""), 0): ("stalled", ""),
-    (("killed", "closed its output"), 9): ("killed", "closed its output"),
-}
+    ((), 3 << 8): ("killed", "exited with 3"), ((), 27): ("timeout", "SIGPROF"), ((), 24): ("timeout", "SIGXCPU"),
+    ((), 14): ("killed", "SIGALRM"), ((), 9): ("killed", "SIGKILL"), ((), 100): ("killed", "100"),
+    (("stalled", ""), 0): ("stalled", ""), (("killed", "closed its output"), 9): ("killed", "closed its output"),
+}  # fmt: skip

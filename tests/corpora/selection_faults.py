@@ -6,8 +6,7 @@ import numpy as np
 
 # Options beside a pool of three problems with five responses, `selector` "repexp" and `k` 2 unless given.
 OPTIONS = [
-    ({"k": 6}, "problem 'test/0' has 5 responses: -k 6 is more"),
-    ({"k": 0}, "-k must be at least 1, got 0"),
+    ({"k": 6}, "problem 'test/0' has 5 responses: -k 6 is more"), ({"k": 0}, "-k must be at least 1, got 0"),
     ({"selector": "repex"}, "unknown selector 'repex' (did you mean 'repexp'?"),
     ({"selector": "repexp:lam=-1"}, "repexp: lam must be > 0, got -1"),
     ({"embedder": "hidden-mean"}, "embedder 'hidden-mean' takes a model's hidden states: say which --model"),
@@ -15,8 +14,7 @@ OPTIONS = [
     ({"embedder": "tfidf", "model": "tiny24"}, "embedder 'tfidf' takes no --model"),
     ({"model": "tiny25"}, "did you mean 'tiny24'?"),
     ({"model": "x", "engine": "stateless"}, "which engine 'stateless' does not give"),
-    ({"seed": -1}, "--seed must not be negative"),
-    ({"dim": 0}, "--dim must be at least 1"),
+    ({"seed": -1}, "--seed must not be negative"), ({"dim": 0}, "--dim must be at least 1"),
     ({"selector": "logprob"}, "selector 'logprob' needs log-probabilities, which the pool does not carry"),
     ({"selector": "answer-round-robin"}, "reads canonical answers, which a task extracts: say which --task"),
     ({"selector": "dedup:by=answer"}, "reads canonical answers, which a task extracts: say which --task"),
@@ -26,30 +24,26 @@ OPTIONS = [
     ({"embeddings": Path("E.npz"), "embedder": "tfidf"}, "give --embeddings or --embedder, not both"),
     ({"embeddings": Path("E.npz"), "model": "tiny24"}, "give --embeddings or --model, not both"),
     ({"verified": Path("absent.jsonl")}, "absent.jsonl: no such file"),
-    ({"pool": Path("absent.jsonl")}, "no such file"),
-    ({"pool": None}, "--pool FILE, or --embeddings FILE alone"),
+    ({"pool": Path("absent.jsonl")}, "no such file"), ({"pool": None}, "--pool FILE, or --embeddings FILE alone"),
     ({"selector": "twice"}, "selector 'twice', problem 'test/0': index 0 was picked twice"),
     ({"selector": "raising"}, "problem 'test/0': raised ZeroDivisionError: oh (toy.py:"),
     ({"selector": "particular", "embedder": "letters", "centre": False}, "raised AssertionError"),
     ({"selector": "short"}, "problem 'test/0': the ranking ended after 0 of 2 picks"),
-]
+]  # fmt: skip
 
 # Options beside a file of vectors alone, which has 5 rows for problem test/0.
 VECTORS_ALONE = [
-    ({"task": "colours"}, "--task goes with --pool"),
-    ({"outcomes": ("active",)}, "--outcome goes with --pool"),
+    ({"task": "colours"}, "--task goes with --pool"), ({"outcomes": ("active",)}, "--outcome goes with --pool"),
     ({"threshold": 7.0}, "--threshold goes with --outcome NAME"),
     ({"selector": "ngram-coverage"}, "reads texts: give --pool beside"),
-    ({"selector": "outcome-ucb"}, "(and give --pool)"),
-    ({"selector": "mmr"}, "needs log-probabilities"),
+    ({"selector": "outcome-ucb"}, "(and give --pool)"), ({"selector": "mmr"}, "needs log-probabilities"),
     ({"k": 6}, "test/0' has 5 responses: -k 6"),
-]
+]  # fmt: skip
 
 # Files of what was verified of three problems, test/0 to test/2, with five responses each.
 GOOD = '{"problem_id": "test/0", "indices": [0, 2]}\n'
 VERIFIED = [
-    ("not json\n", "v.jsonl, line 1: not JSON"),
-    (GOOD + '{"problem_id": "test/1"', "line 2: not JSON"),
+    ("not json\n", "v.jsonl, line 1: not JSON"), (GOOD + '{"problem_id": "test/1"', "line 2: not JSON"),
     ("3\n", "line 1: expected JSON objects"),
     ('{"problem_id": "test/0"}\n', 'expected {"problem_id": ..., "indices": [...]}, got the keys \'problem_id\''),
     ('{"problem_id": 7, "indices": []}\n', "line 1: problem_id must be a text, got 7"),
@@ -69,11 +63,8 @@ VERIFIED = [
         "line 1 (test/0): indices must be whole numbers from 0 to 4, each once, got 2",
     ),
     ('{"problem_id": "test/0", "indices": [4, 3, 2, 1, 0]}\n', "problem 'test/0': all 5 responses are verified"),
-    (
-        '{"problem_id": "test/0", "indices": [4, 3, 2, 1]}\n',
-        "has 1 response left, since 4 of 5 are verified: -k 2",
-    ),
-]
+    ('{"problem_id": "test/0", "indices": [4, 3, 2, 1]}\n', "has 1 response left, since 4 of 5 are verified: -k 2"),
+]  # fmt: skip
 
 # Arrays by problem, whether the pool is given too, and what the line says.
 VECTORS = [
@@ -84,6 +75,5 @@ VECTORS = [
     ({"a": np.full((4, 2), np.inf)}, False, "must hold finite numbers"),
     ({"a": np.array([[{}]] * 4)}, False, "cannot be read"),
     ({"a": np.zeros((4, 0))}, False, "repexp: the pool has no embeddings"),
-    ({"a": np.zeros((0, 2))}, False, "has 0 responses: -k 2"),
-    ({}, False, "holds no arrays"),
-]
+    ({"a": np.zeros((0, 2))}, False, "has 0 responses: -k 2"), ({}, False, "holds no arrays"),
+]  # fmt: skip

@@ -6,19 +6,15 @@ import gzip
 
 # A program and the reason for which it is wrong
 WRONG = {
-    "def sum_even(n):\n    return 0 if not n else 6": "plus: test 1",
-    "def sum_even(n):\n    return 7": "base: test 1",
+    "def sum_even(n):\n    return 0 if not n else 6": "plus: test 1", "def sum_even(n):\n    return 7": "base: test 1",
     "def sum_even(n):\n    return n and 6": "base: test 2",
     "def sum_even(n):\n    return {3: 6, 0: 0}[len(n)]": "plus: test 1 raised KeyError",
     "def sum_even(n):\n    raise type('\\n' * 999, (Exception,), {})": "base: test 1 raised Exception",
-    "def sum_even(n:\n    return 7": "syntax",
-    "import nothing_like_it\ndef sum_even(n): return 6": "raised",
+    "def sum_even(n:\n    return 7": "syntax", "import nothing_like_it\ndef sum_even(n): return 6": "raised",
     "def sum_even(n): return 6\ndel sum_even": "no function sum_even",
-    "def sum_even(n):\n    while True: pass": "timeout",
-    "def sum_even(n):\n    return [0] * 10**9": "memory",
-    "def sum_even(n):\n    return 'x' * 10**8": "output",
-    "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
-}
+    "def sum_even(n):\n    while True: pass": "timeout", "def sum_even(n):\n    return [0] * 10**9": "memory",
+    "def sum_even(n):\n    return 'x' * 10**8": "output", "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
+}  # fmt: skip
 
 HOSTILE = [
     "class Same(int):\n    __eq__ = lambda s, o: True\n    __hash__ = int.__hash__\ndef sum_even(n): return Same(5)",
@@ -60,13 +56,9 @@ FAULTY = [
 
 # What is no ground truth of its five tests
 DAMAGE = [
-    b"",
-    b"junk",
-    gzip.compress(b"{", mtime=0),
-    gzip.compress(b"[]", mtime=0),
+    b"", b"junk", gzip.compress(b"{", mtime=0), gzip.compress(b"[]", mtime=0),
     gzip.compress(b'{"expected": [], "cpu_s": [], "memory_bytes": 1073741824}', mtime=0),
     gzip.compress(b'{"expected": [1, 2, 3, 4, 5], "cpu_s": [1, 1, 1, 1, 1], "memory_bytes": 1073741824}', mtime=0),
     gzip.compress(b'{"expected": ["i6"], "cpu_s": "no", "memory_bytes": null, "more": 1}', mtime=0),
-    gzip.compress(b"[" * 100_000, mtime=0),
-    gzip.compress(bytes(1000), mtime=0)[:-9],
-]
+    gzip.compress(b"[" * 100_000, mtime=0), gzip.compress(bytes(1000), mtime=0)[:-9],
+]  # fmt: skip

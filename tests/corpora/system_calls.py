@@ -29,34 +29,16 @@ DANGEROUS = {  # numbers on x86_64 and aarch64
 
 TIMER = 0x7F12_3456_7890  # the address of the sandbox's own timer
 CONDITIONAL = [
-    ("openat", (-100, 0, os.O_RDONLY | os.O_CLOEXEC), True),
-    ("openat", (-100, 0, os.O_WRONLY), False),
-    ("openat", (-100, 0, os.O_RDWR), False),
-    ("openat", (-100, 0, os.O_CREAT), False),
-    ("openat", (-100, 0, os.O_TRUNC), False),
-    ("openat", (-100, 0, os.O_APPEND), False),
-    ("openat", (-100, 0, 0o20000000), False),
-    ("clone", (0x3D0F00,), True),  # glibc's pthread_create
-    ("clone", (17,), False),
-    ("clone", (0x4111,), False),  # vfork
-    ("clone", (0x3D0F00 & ~0x10000,), False),
-    ("fcntl", (3, 1), True),
-    ("fcntl", (3, 1030, 3), True),
-    ("fcntl", (3, 4, 0o20000), False),
-    ("fcntl", (3, 8, 1), False),
-    ("fcntl", (3, 10, 9), False),
-    ("fcntl", (3, 1024), False),
-    ("ioctl", (3, 0x5401), True),
-    ("ioctl", (3, 0x5412), False),
-    ("setitimer", (2, TIMER), True),
-    ("setitimer", (2, TIMER + (1 << 32)), False),
-    ("setitimer", (2, TIMER + 8), False),
-    ("setitimer", (0, 0), False),
-    ("rt_sigaction", (2, 1), True),
-    ("rt_sigaction", (27, 1), False),
-    ("rt_sigaction", (14, 1), False),
-    ("rt_sigaction", (24, 1), False),
-    ("prlimit64", (0, 9, 0, 1), True),
-    ("prlimit64", (0, 9, 1 << 33), False),
-    ("prlimit64", (0, 9, 4096), False),
-]
+    ("openat", (-100, 0, os.O_RDONLY | os.O_CLOEXEC), True), ("openat", (-100, 0, os.O_WRONLY), False),
+    ("openat", (-100, 0, os.O_RDWR), False), ("openat", (-100, 0, os.O_CREAT), False),
+    ("openat", (-100, 0, os.O_TRUNC), False), ("openat", (-100, 0, os.O_APPEND), False),
+    ("openat", (-100, 0, 0o20000000), False), ("clone", (0x3D0F00,), True),  # glibc's pthread_create
+    ("clone", (17,), False), ("clone", (0x4111,), False),  # vfork
+    ("clone", (0x3D0F00 & ~0x10000,), False), ("fcntl", (3, 1), True), ("fcntl", (3, 1030, 3), True),
+    ("fcntl", (3, 4, 0o20000), False), ("fcntl", (3, 8, 1), False), ("fcntl", (3, 10, 9), False),
+    ("fcntl", (3, 1024), False), ("ioctl", (3, 0x5401), True), ("ioctl", (3, 0x5412), False),
+    ("setitimer", (2, TIMER), True), ("setitimer", (2, TIMER + (1 << 32)), False),
+    ("setitimer", (2, TIMER + 8), False), ("setitimer", (0, 0), False), ("rt_sigaction", (2, 1), True),
+    ("rt_sigaction", (27, 1), False), ("rt_sigaction", (14, 1), False), ("rt_sigaction", (24, 1), False),
+    ("prlimit64", (0, 9, 0, 1), True), ("prlimit64", (0, 9, 1 << 33), False), ("prlimit64", (0, 9, 4096), False),
+]  # fmt: skip

@@ -11,16 +11,11 @@ from harness.columns.store import read
 from harness_tasks.programs import behaviour
 
 TASK = "mbppplus:answer_by=behaviour,inputs=4"
-LOOP = (
-    "def sum_even(numbers):\n    total = 0\n    for n in numbers:\n        total += n * (1 - n % 2)\n    return total"
-)
+LOOP = "def sum_even(numbers):\n    total = 0\n    for n in numbers: total += n * (1 - n % 2)\n    return total"
 RESPONSES = [  # three that do the same, two that do another thing, and two that do nothing
-    *(block("def sum_even(n): return sum(n)"), block(LOOP), "I cannot.", block(SOLUTION), block("def sum_even(n: ")),
-    *(
-        block("def sum_even(ns): return sum(i % 2 == 0 and i for i in ns)"),
-        block("def sum_even(m):\n    return sum(m)"),
-    ),
-]
+    block("def sum_even(n): return sum(n)"), block(LOOP), "I cannot.", block(SOLUTION), block("def sum_even(n: "),
+    block("def sum_even(ns): return sum(i % 2 == 0 and i for i in ns)"), block("def sum_even(m):\n    return sum(m)"),
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_the_papers_runs_have_no_fallback_and_that_is_in_every_verdicts_key(file
     assert plain.verdicts.key != paper.verdicts.key
     assert planned(paper=True, task="gsm8k:fallback=yes").task.fallback
     registry = load_registry(())
-    for task in ("gsm8k", "math", "math500", "aime24", "aime25", "dapo-math", "dapo-aime"):
+    for task in ("gsm8k", "math", "aime25", "dapo-aime"):
         built = build(registry, "task", graded_as_the_paper(registry, task), data=None)
         assert (built.fallback, built.pools_as) == (False, task)
     assert graded_as_the_paper(registry, "game24") == "game24"
@@ -72,8 +72,6 @@ def test_the_chance_level_is_the_share_of_responses_that_are_right_for_other_pro
     chance = row["chance"]
     assert (chance["correct"], chance["gradings"]) == (sum(map(sum, hits)), sum(map(len, hits)))
     assert chance["share"] == pytest.approx(np.mean([np.mean(own) for own in hits]))
-    low, high = chance["share_ci"]
-    assert 0 <= low < chance["share"] < high
     assert run("--json").rows == [row]  # kept, and shown without --audit too
     counts = f"{chance['correct']} of {chance['gradings']} gradings against other problems' answers"
     assert counts in run().out

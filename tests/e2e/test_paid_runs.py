@@ -71,7 +71,9 @@ def test_a_capped_run_keeps_what_it_paid_for_and_one_with_a_higher_cap_goes_on_a
 
 
 @pytest.mark.slow
-def test_caps_and_prices_enter_no_key(harness, command, tmp_path):
+def test_caps_and_prices_enter_no_key_and_a_dry_run_says_the_cost_and_pays_for_no_probe(
+    harness, command, server, tmp_path
+):
     plain = harness(*command(store="plain", prices=""))
     priced = harness(*command("--max-cost", 5))
     assert priced.code == 0, priced.err
@@ -79,17 +81,10 @@ def test_caps_and_prices_enter_no_key(harness, command, tmp_path):
     assert made(tmp_path / "runs") == made(tmp_path / "plain")
     recorded = {name for cell in all_cells(tmp_path / "runs") for name in cell["config"]}
     assert recorded == {"task", "engine", "plugin", "selector", "n", "limit"}
-
-
-def test_a_dry_run_says_what_the_run_costs_at_most(harness, command, tmp_path):
+    server[1].bodies.clear()
     outcome = harness(*command("--dry-run", store="dry"))
     assert "20 responses to sample (at most 160 tokens), which cost up to about 0.00170 (prompts" in outcome.err
-    assert not (tmp_path / "dry").exists()
-
-
-def test_no_probe_is_paid_for(harness, command, server):
-    outcome = harness(*command("--n", 400, "--limit", 1, "--dry-run"))
-    assert (outcome.code, len(server[1].bodies)) == (0, 1)  # the check
+    assert (outcome.code, len(server[1].bodies), (tmp_path / "dry").exists()) == (0, 1, False)  # the check
 
 
 def test_a_run_until_correct_is_counted_and_capped_too(harness, command, server, tmp_path):

@@ -11,9 +11,8 @@ from harness.system.json_text import storable
 from harness_plugins.report.page import visible
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
-]
+    pytest.mark.slow, pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
+]  # fmt: skip
 
 
 def picked(page):
@@ -44,6 +43,8 @@ def test_the_page_draws_all_its_parts_without_an_error(page, data):
     }
     assert {what: page.locator(what).count() for what in counts} == counts
     assert page.locator("#answers-note").is_visible()
+    assert page.locator("#command").inner_text() == "\n".join(data["commands"])
+    assert page.locator("#command").inner_text().startswith("harness run --task colours ")
 
 
 def extra(page):
@@ -55,18 +56,16 @@ def test_more_columns_are_shown_and_hidden_by_keyboard(page, data):
     assert (extra(page).count(), button.get_attribute("aria-expanded")) == (0, "false")
     button.focus()
     page.keyboard.press("Enter")
-    button = page.get_by_role("button", name="Fewer columns")
-    assert button.get_attribute("aria-expanded") == "true"
+    assert page.get_by_role("button", name="Fewer columns").get_attribute("aria-expanded") == "true"
     assert page.locator("thead .extra:visible").all_inner_texts() == ["p", "q", "k95", "calls saved", "interval"]
     assert extra(page).count() == 5 * (1 + len(data["rows"]))
-    assert page.locator("#more-note").is_visible()
     for row in data["rows"][6:]:
         shown = page.locator("tbody tr", has=page.get_by_role("rowheader", name=row["name"], exact=True))
         p, q, k95, _, interval = shown.locator(".extra").all_inner_texts()
         assert (float(p), float(q)) == (pytest.approx(row["p"], rel=0.05), pytest.approx(row["q"], rel=0.05))
         assert (k95, interval) == (str(row["k95"] or "–"), row["trust"] or "–")
     page.keyboard.press("Space")
-    assert (extra(page).count(), page.locator("#more-note").is_visible()) == (0, False)
+    assert extra(page).count() == 0
 
 
 def test_a_problem_is_chosen_by_click_or_found_by_its_name_also_if_the_chosen_one_is_hidden(page):
@@ -87,8 +86,7 @@ def test_a_problem_is_chosen_by_click_or_found_by_its_name_also_if_the_chosen_on
 
 def test_stepping_shows_the_picks_in_their_order_and_the_text_of_the_last(page, data):
     problem, order = order_shown(page, data)
-    assert picked(page) == []
-    assert page.locator("#back").is_disabled()
+    assert (picked(page), page.locator("#back").is_disabled()) == ([], True)
     for count in (1, 2, 3):
         page.locator("#next").click()
         assert picked(page) == sorted(order[:count])
@@ -97,19 +95,15 @@ def test_stepping_shows_the_picks_in_their_order_and_the_text_of_the_last(page, 
     page.locator("#back").click()
     assert picked(page) == sorted(order[:2])
     page.locator("#step").fill("16")
-    assert picked(page) == list(range(16))
-    assert page.locator("#next").is_disabled()
+    assert (picked(page), page.locator("#next").is_disabled()) == (list(range(16)), True)
     page.locator("#step").fill("5")
     for place, selector in enumerate(data["selectors"]):
         left(page).locator("select").select_option(selector["name"])
         if selector["kind"] == "subset":
             assert picked(page) == [0, 1, 2, 3]  # the largest budget that 5 calls pay for
             assert "set for budget 4" in left(page).locator(".status").inner_text()
-            assert left(page).locator(".novelty .pt").count() == 0
         else:
-            problem, order = order_shown(page, data)
-            assert order == problem["picks"][place]["order"]
-            assert picked(page) == sorted(order[:5])
+            assert picked(page) == sorted(problem["picks"][place]["order"][:5])
 
 
 def test_playing_goes_on_by_itself_pauses_and_stops_at_the_end(chromium, toy_report):
@@ -181,33 +175,24 @@ def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, d
     assert left(page).locator(".map [tabindex='0']").count() == 1
 
 
-def test_the_curves_are_read_by_keyboard_and_switched_off_and_on(page, data):
+def test_the_curves_are_read_by_keyboard_and_of_many_eleven_are_shown_and_others_switched_on(
+    page, data, chromium, tmp_path
+):
     page.locator("#curves svg").focus()
     press(page, "ArrowRight", "ArrowRight")
     random = data["curves"][0]
     shown = f" random {100 * random['mean'][random['k'].index(2)]:.1f} % "
     assert shown in page.locator("#readout", has_text="k = 2: ").inner_text()
-    button = page.locator("#legend button", has_text="shuffle")
-    before = page.locator("#curves .curve").count()
-    for pressed, count in (("false", before - 1), ("true", before)):
-        button.click()
-        assert (button.get_attribute("aria-pressed"), page.locator("#curves .curve").count()) == (pressed, count)
-
-
-def test_of_many_curves_eleven_are_shown_and_the_others_are_there_to_be_switched_on(chromium, tmp_path):
     selectors = tuple(f"shuffle:offset={place}" for place in range(9))
     with opened(chromium, made(tmp_path, task="colours", engine="toy", selectors=selectors)) as page:
         off = page.locator("#legend button[aria-pressed=false]")
         assert (page.locator("#legend button").count(), off.count()) == (14, 3)
-        assert page.locator("#curves .curve").count() == 11
         off.first.click()
         assert page.locator("#curves .curve").count() == 12
+        page.locator("#legend button[aria-pressed=true]").first.click()
+        assert page.locator("#curves .curve").count() == 11
         styles = page.locator("#curves g[class^=s]").evaluate_all("groups => groups.map(g => g.className.baseVal)")
         assert len(set(styles)) == 1  # variants of one selector have its colour
-        dashes = page.locator("#curves g[class^=s] .curve").evaluate_all(
-            "all => all.map(c => c.getAttribute('stroke-dasharray'))"
-        )
-        assert len(set(dashes)) == 6
 
 
 def test_hostile_responses_are_shown_as_text_and_stay_inert(chromium, hostile_report):
@@ -218,9 +203,7 @@ def test_hostile_responses_are_shown_as_text_and_stay_inert(chromium, hostile_re
             left(page).locator(".map .pt").nth(place).focus()
             assert left(page).locator("pre").text_content() == visible(storable(text)[:4000])
             assert page.locator("*").count() == before
-            note = left(page).locator(".response .note").inner_text()
-            assert bool(note) == (len(text) > 4000)
-            assert "half a mega" not in text or note == "The first 4,000 of 525,016 characters."
+            assert bool(left(page).locator(".response .note").inner_text()) == (len(text) > 4000)
         assert page.locator("script").count() == 2
         assert page.locator("img, iframe, object, link, #made-of-text").count() == 0
         assert page.evaluate("window.pwned") is None
@@ -260,6 +243,10 @@ def test_a_phone_shows_it_without_sideways_scrolling(chromium, hostile_report):
         first = extra(page).first.bounding_box()
         assert first["x"] + first["width"] <= 360
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        room, cue = page.locator(".wide").first, "room => getComputedStyle(room, '::before').content"
+        assert "scroll for more columns" in room.evaluate(cue)
+        room.locator(".scroll").evaluate("scroll => { scroll.scrollLeft = 10000; }")
+        wait_for(lambda: page.wait_for_timeout(20) or room.evaluate(cue) == "none", what="the end of the table")
 
 
 @pytest.fixture(scope="module")
@@ -284,14 +271,7 @@ def search_page(tmp_path_factory):
 @pytest.mark.parametrize("options", [{}, {"viewport": PHONE}, {"color_scheme": "dark"}])
 def test_the_page_of_a_search_draws_all_its_parts(chromium, search_page, options):
     with opened(chromium, search_page, **options) as page:
-        counts = {
-            "#map .pt": 60,
-            "#map .picked": 11,
-            "#curve .curve": 2,
-            "#curve .band": 1,
-            "tbody tr": 11,
-            "select": 0,
-        }
+        counts = {"#map .pt": 60, "#map .picked": 11, "#curve .curve": 2, "#curve .band": 1, "tbody tr": 11}
         assert {what: page.locator(what).count() for what in counts} == counts
         assert page.locator("#said").inner_text().startswith("If 10 % of the candidates are hits, as --rate says, ")
         assert page.locator("#out").inner_text().startswith("2 without an outcome: ")

@@ -1,6 +1,5 @@
 """The published results: their cells count, each comes from a study, and the documents say what the cells say."""
 
-import json
 import re
 import subprocess
 import sys
@@ -11,7 +10,8 @@ from support.documents import table_rows
 from support.paths import ROOT
 
 from harness.jobs import study
-from harness.results import cells, leaderboard
+from harness.results import leaderboard
+from harness.results.published import places, read
 from studies.screens import HALF, SCREENS
 
 RESULTS = ROOT / "results"
@@ -20,9 +20,10 @@ STUDIES = sorted((ROOT / "studies").glob("*.toml"))
 
 def test_the_cells_can_be_counted_and_are_no_burden():
     assert leaderboard.validate([RESULTS]) == []
-    files = cells.files([RESULTS])
-    assert 100 < len(files) <= 800
-    assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) < 40e6
+    assert len(list(places([RESULTS]))) > 500
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert len(files) <= 40
+    assert sum(path.stat().st_size for path in files) < 4 * 2**20
 
 
 @pytest.mark.slow
@@ -38,14 +39,14 @@ def test_every_published_cell_comes_from_a_study():
         (options["task"], options.get("model"), options.get("limit")) for options in map(study.read_study, STUDIES)
     }
     screens = {f"{name}-{half}.csv" for name in SCREENS for half in HALF}
-    for path in cells.files([RESULTS]):
-        config = json.loads(path.read_text())["config"]
+    for place in places([RESULTS]):
+        config = read(place)["config"]
         if "task" not in config:
-            assert Path(config["pool"]).name in screens, path
+            assert Path(config["pool"]).name in screens, place
             continue
         assert (config["task"], config.get("model"), config.get("limit")) in studied or config.get(
             "model", ""
-        ).startswith("tiny24-"), path
+        ).startswith("tiny24-"), place
 
 
 def test_the_readmes_table_says_what_each_order_reads_and_how_far_its_mean_goes():
@@ -72,8 +73,8 @@ def test_the_readmes_range_on_hard_puzzles_covers_every_pool_that_was_measured()
 def test_the_ridges_of_repexp_are_published_on_two_pools_as_their_cells_have_them():
     heads, *rows = table_rows("docs/paper.md", "by-ridge")
     by_pool = {}
-    for path in cells.files([RESULTS / "pools", RESULTS / "factors"]):
-        cell = cells.read(path)
+    for place in places([RESULTS / "pools", RESULTS / "factors"]):
+        cell = read(place)
         name, _, ridge = cell["labels"]["selector"].partition(":lam=")
         if (name, cell["labels"]["embedder"]) == ("repexp", "tfidf"):
             random = sum((entry["n"] + 1) / (entry["c"] + 1) for entry in cell["problems"])

@@ -64,7 +64,7 @@ def killed_and_resumed(folder, selector, workers, kills):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("selector", "workers", "kills"), [("repexp", 1, 20), ("gp-ucb", 1, 5), ("repexp", 4, 5)])
+@pytest.mark.parametrize(("selector", "workers", "kills"), [("repexp", 1, 8), ("gp-ucb", 1, 4), ("repexp", 4, 4)])
 def test_a_loop_killed_again_and_again_repeats_no_recorded_check_and_loses_none(
     tmp_path, lines, selector, workers, kills
 ):

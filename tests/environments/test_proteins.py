@@ -101,19 +101,8 @@ def options(models, esm3_folder, esm_python, tmp_path):
         engine = f"esm3:steps=3,device=cpu,test_weights=true,python={esm_python}"
         embedder = f"esmc:model={models / 'esmc'},device=cpu,test_weights=true"
         fixed = ("--task", spec, "--engine", engine, "--model", esm3_folder, "--embedder", embedder)
-        return (
-            "run",
-            *fixed,
-            "--n",
-            n,
-            "--selector",
-            "repexp",
-            "--selector",
-            "uniform",
-            "--json",
-            "--store",
-            tmp_path / "runs",
-        )
+        rest = ("--n", n, "--selector", "repexp", "--selector", "uniform", "--json", "--store", tmp_path / "runs")
+        return ("run", *fixed, *rest)
 
     return call
 

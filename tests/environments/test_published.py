@@ -18,6 +18,7 @@ from support.processes import harness_command, run_to_end
 
 from harness.errors import Lacking
 from harness.results import cells
+from harness.results.published import places, read
 from harness_plugins.engines.vllm.engine import VARIABLE
 from harness_plugins.models import smollm2
 
@@ -25,11 +26,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 
 def published(**labels: str) -> tuple[str, cells.Cell]:
-    """The path of the published cell with these labels, and the cell."""
-    for path in cells.files([ROOT / "results" / "pools"]):
-        cell = cells.read(path)
+    """The key of the published cell with these labels, and the cell."""
+    for place in places([ROOT / "results" / "pools"]):
+        cell = read(place)
         if labels.items() <= cell["labels"].items():
-            return str(path), cell
+            return place.key, cell
     raise AssertionError(f"no published cell of {labels}")
 
 
@@ -40,8 +41,8 @@ def output_of(*words: str) -> str:
 
 
 def test_tiny24s_pool_sampled_anew_gives_the_published_outcomes(tmp_path):
-    path, cell = published(task="game24", model="tiny24", selector="repexp", embedder="hidden-mean")
-    again = output_of("rerun", path, "--store", str(tmp_path / "fresh"))
+    key, cell = published(task="game24", model="tiny24", selector="repexp", embedder="hidden-mean")
+    again = output_of("rerun", key, "--in", str(ROOT / "results"), "--store", str(tmp_path / "fresh"))
     assert f"rerun: the same cell, {cells.key_of(cell)}, with the same outcomes" in again
 
 

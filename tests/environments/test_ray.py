@@ -134,19 +134,6 @@ def test_a_cluster_gives_the_table_and_the_bytes_of_a_local_run_with_relative_pa
     assert results(tmp_path / "runs") == here[1]
 
 
-def test_a_real_model_gives_the_same_bytes(cluster, session, tmp_path):
-    # The first of the grid's runs samples and embeds in one pass, the second embeds in a second one.
-    game = ["run", "--task", "game24", "--limit", 4, "--n", 12, "--grid", "embedder=hidden-mean+hidden-last", "--json"]
-    game += ["--selector", "repexp", "--selector", "uniform", "--engine", "transformers:batch=24"]
-    tables = []
-    for name, executor in (("local", "local"), ("ray", f"{cluster.executor},engines=1")):
-        done = session.run(*game, "--executor", executor, "--store", tmp_path / name)
-        assert done.code == 0, done.err
-        tables.append(done.out)
-    assert tables[0] == tables[1]
-    assert results(tmp_path / "ray") == results(tmp_path / "local")
-
-
 def test_an_evaluation_by_two_engines_has_the_bytes_of_one_and_fewer_engines_than_asked_are_told(
     cluster, session, tmp_path
 ):
@@ -219,18 +206,6 @@ def test_results_come_in_order_and_work_that_kills_its_worker_three_times_is_one
     assert lines[::2] == [str(list(range(9, 0, -1)))] * 2
     assert all("the same work was lost with its worker 3 times" in line for line in lines[1::2])
     assert done.stderr.count("what it was doing is done again") == 4
-
-
-@pytest.mark.parametrize("way", ["ray", "local"])
-def test_the_run_itself_loads_no_vllm_where_workers_do(cluster, session, marks, tmp_path, way):
-    sizes = ("--model", "tiny24", "--data", 40, "--embedder", "hidden-mean")  # 640: more than a probe
-    executor = cluster.executor if way == "ray" else "local"
-    done = session.run(*arguments(tmp_path / "runs", executor, *sizes, engine="watched", plugin=marks))
-    assert done.code == 2
-    assert "error: watched: not loaded" in done.err
-    loading = {int(path.name.partition("-")[2]) for path in marks.parent.glob("loading-*")}
-    assert (session.process.pid in loading) == (way == "local")
-    assert loading
 
 
 # A cluster that the run starts itself.

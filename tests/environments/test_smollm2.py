@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,17 +17,16 @@ from safetensors.torch import load_file
 from support.environments import environment_python
 from support.evalplus_verdicts import evalplus_passes
 from support.json_lines import read_json_lines
-from support.processes import harness_command, kill_when, run_to_end
+from support.processes import harness_command, run_to_end
 from support.stores import files_of
 
-from harness import Responses, Sampler
+from harness import Sampler
 from harness.columns.responses import responses_of
 from harness.columns.store import read
 from harness.errors import Lacking
 from harness.records import SampleRequest
 from harness.system.json_text import readable
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.vllm.engine import VARIABLE, Vllm
 from harness_plugins.models import smollm2
 from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.evalplus_tasks import MbppPlus
@@ -61,19 +58,14 @@ def reference(model, one_thread):
     return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
 
 
-def gsm8k_command(model: str, data: Path, store: Path) -> list[str]:
-    options = ("--n", N, "--limit", PROBLEMS, "--max-tokens", MAX_TOKENS, "--selector", "repexp", "--json")
-    return harness_command(
-        *("run", "--task", "gsm8k", "--data", data, "--model", model, "--store", store, "--yes", *options)
-    )
-
-
 @pytest.fixture(scope="module")
 def gsm8k(model, shared_data, tmp_path_factory):
-    """The store and the table of a run on the first problems of GSM8K."""
+    """The store of a run on the first problems of GSM8K."""
     store = tmp_path_factory.mktemp("gsm8k")
-    command = gsm8k_command(model, shared_data / "tasks" / "gsm8k_test.jsonl", store)
-    return store, run_to_end(command, env=ENVIRONMENT, check=True).stdout
+    options = ("--n", N, "--limit", PROBLEMS, "--max-tokens", MAX_TOKENS, "--selector", "repexp", "--yes")
+    data = ("--data", shared_data / "tasks" / "gsm8k_test.jsonl", "--model", model, "--store", store)
+    run_to_end(harness_command("run", "--task", "gsm8k", *data, *options), env=ENVIRONMENT, check=True)
+    return store
 
 
 def forward_pass(reference, prompt: list[dict[str, str]], token_ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -89,21 +81,9 @@ def forward_pass(reference, prompt: list[dict[str, str]], token_ids: list[int]) 
     return chosen.numpy(), output.hidden_states[-1][0, len(ids) :].numpy()
 
 
-def test_responses_are_english_and_end_where_the_model_ends_them(gsm8k, reference):
-    tokenizer, _ = reference
-    for path in files_of(gsm8k[0], "responses"):
-        responses = responses_of(read(path))
-        assert len(set(responses.texts)) == N
-        for text, ids, finish in zip(responses.texts, responses.token_ids, responses.finish, strict=True):
-            assert text == tokenizer.decode(ids, skip_special_tokens=True)
-            assert sum(letter.isascii() for letter in text) > 0.95 * len(text) > 20
-            assert (finish == "length") == (len(ids) == MAX_TOKENS and ids[-1] != tokenizer.eos_token_id)
-
-
 def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference, shared_data):
     task = Gsm8k(data=str(shared_data / "tasks" / "gsm8k_test.jsonl"))
-    store = gsm8k[0]
-    pairs = zip(files_of(store, "responses"), files_of(store, "vectors"), strict=True)
+    pairs = zip(files_of(gsm8k, "responses"), files_of(gsm8k, "vectors"), strict=True)
     for problem, (pool, embedding) in zip(task.problems("test"), pairs, strict=False):
         responses, vectors = responses_of(read(pool)), read(embedding)
         means = []
@@ -116,25 +96,6 @@ def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference
         plain = np.linalg.norm(np.array(means)[:, None] - np.array(means)[None], axis=-1)
         off_diagonal = ~np.eye(N, dtype=bool)
         assert np.corrcoef(ours[off_diagonal], plain[off_diagonal])[0, 1] > 0.9
-
-
-def test_a_correct_answer_states_the_reference_and_a_wrong_one_ends_in_another_number(gsm8k, shared_data):
-    rows = read_json_lines(shared_data / "tasks" / "gsm8k_test.jsonl")
-    store = gsm8k[0]
-    for row, pool, verdict in zip(rows, files_of(store, "responses"), files_of(store, "verdicts"), strict=False):
-        reference = row["answer"].rpartition("####")[2].strip().replace(",", "")
-        for text, status in zip(read(pool)["text"].to_pylist(), read(verdict)["status"].to_pylist(), strict=True):
-            numbers = [number.replace(",", "").rstrip(".") for number in re.findall(r"-?\d[\d,]*\.?\d*", text)]
-            if status == "correct":
-                assert reference in numbers
-            else:
-                assert not re.search(rf"####\s*\$?{re.escape(reference)}\s*$", text)
-
-
-def test_a_killed_run_goes_on_to_the_same_table(gsm8k, model, shared_data, tmp_path):
-    command = gsm8k_command(model, shared_data / "tasks" / "gsm8k_test.jsonl", tmp_path)
-    kill_when(lambda: files_of(tmp_path, "responses"), command, env=ENVIRONMENT)
-    assert run_to_end(command, env=ENVIRONMENT, check=True).stdout == gsm8k[1]
 
 
 def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path):
@@ -168,23 +129,6 @@ def test_guided_sampling_gives_the_model_s_own_log_probabilities_and_other_texts
     assert guided.texts != expected.texts
     for ids, logprob in zip(guided.token_ids, guided.logprobs, strict=True):
         assert logprob == pytest.approx(forward_pass(reference, prompt, list(ids))[0].sum(), abs=1e-2)
-
-
-def test_vllm_samples_what_transformers_scores(model, reference):
-    python = str(environment_python(VARIABLE, "vllm"))
-    engine = Vllm(model=model, dtype="float32", threads=1, python=python)
-    prompts = [[{"role": "user", "content": text}] for text in ("What is the capital of France?", "Count to five.")]
-    try:
-        request = SampleRequest(prompts, n=3, sampler=Sampler(), max_tokens=40, seeds=(1, 2), states=("mean",))
-        sampled: list[Responses] = engine.sample(request)
-    finally:
-        engine.close()
-    for prompt, responses in zip(prompts, sampled, strict=True):
-        for row, ids in enumerate(responses.token_ids):
-            chosen, states = forward_pass(reference, prompt, list(ids))
-            assert responses.logprobs[row] == pytest.approx(chosen.sum(), abs=0.05)
-            np.testing.assert_allclose(responses.states["mean"][row], states.mean(axis=0), atol=0.05)
-    assert any("Paris" in text for text in sampled[0].texts)
 
 
 @pytest.mark.parametrize("trainer", ["trl", "verl"])

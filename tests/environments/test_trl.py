@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from support.json_lines import read_json_lines
 from support.processes import descendants, harness_command, run_to_end, wait_for, wait_until_ended
 from support.recorded_steps import RECORDING, hold, recorded
-from support.refusals import refusal_of
 
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.location import embedded as tiny24
@@ -157,11 +156,6 @@ def test_a_run_ends_with_a_checkpoint_after_the_step_in_which_its_hours_are_over
     more = prepared(tmp_path, bonus="none", settings={"hours": 1, "steps": 2, "save_every": 9, "keep": 2})
     assert [line["step"] for line in metrics(trained(more))] == [0, 1, 2]
     assert len(list(more.checkpoints.glob("*/optimizer.pt"))) == 2
-
-
-def test_too_few_problems_with_short_prompts_are_one_line(tmp_path):
-    line = refusal_of(made, prepared(tmp_path, settings={"max_prompt": 46}))
-    assert line == "trl: a batch of 4 prompts, but only 0 problems with prompts of at most 46 tokens"
 
 
 # What TRL does otherwise

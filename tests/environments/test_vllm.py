@@ -69,14 +69,6 @@ def here(one_thread):
     return Transformers(model=MODEL, device="cpu")
 
 
-def assert_same(responses: Responses, others: Responses) -> None:
-    """Equal to the bit, but for the states, which are sums in another order."""
-    assert [list(ids) for ids in responses.token_ids] == [list(ids) for ids in others.token_ids]
-    assert np.array_equal(responses.logprobs, others.logprobs)
-    for kind in responses.states:
-        np.testing.assert_allclose(responses.states[kind], others.states[kind], atol=1e-5)
-
-
 def session_of(leader: int) -> list[int]:
     """The processes of the session that a process leads."""
     pids = []
@@ -107,7 +99,7 @@ def test_it_conforms(engine):
     assert applied >= 7
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", ["vanilla", "min-p", "top-k"])
 def test_states_and_log_probabilities_are_those_of_transformers(name, engine, here):
     before = engine.passed_again
     sampled = engine.sample(

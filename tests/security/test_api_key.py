@@ -19,16 +19,14 @@ pytestmark = pytest.mark.usefixtures("short_pauses")
 
 KEY = "sk-Very-secret_0123456789abcdefXYZ"
 ECHOES = {
-    "as it is": lambda key: key,
-    "in capitals": lambda key: key.upper(),
+    "as it is": lambda key: key, "in capitals": lambda key: key.upper(),
     "percent-encoded": lambda key: "".join(f"%{ord(letter):02X}" for letter in key),
-    "percent-encoded in part": lambda key: key.replace("-", "%2D"),
-    "in hex": lambda key: key.encode().hex(),
+    "percent-encoded in part": lambda key: key.replace("-", "%2D"), "in hex": lambda key: key.encode().hex(),
     **{f"in base64 after {n}": lambda key, n=n: b64encode(b"Bearer "[:n] + key.encode()).decode() for n in range(8)},
     "in base64 amid others": lambda key: b64encode(f"user:{key}:host\n".encode()).decode(),
     "in base64 of urls": lambda key: urlsafe_b64encode(f"??>{key}~~".encode()).decode(),
     "in wrapped base64": lambda key: encodebytes(f"{'x' * 40}{key}{'x' * 40}".encode()).decode(),
-}
+}  # fmt: skip
 
 
 def server(variable="OPENAI_API_KEY"):

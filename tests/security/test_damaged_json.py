@@ -50,18 +50,8 @@ def faults(harness):
 @pytest.mark.slow
 def test_an_evaluation_after_rl(faults, tmp_path):
     file = tmp_path / "rl-eval.json"
-    policies = [
-        {
-            "bonus": bonus,
-            "trainer": "trl",
-            "seed": 1,
-            "step": 2,
-            "dev_pass_at_1": 0.5,
-            "c": [1, 2],
-            "likelihoods": [-1.0],
-        }
-        for bonus in ("base", "repexp")
-    ]
+    policy = {"trainer": "trl", "seed": 1, "step": 2, "dev_pass_at_1": 0.5, "c": [1, 2], "likelihoods": [-1.0]}
+    policies = [{"bonus": bonus, **policy} for bonus in ("base", "repexp")]
     about = {"kind": "diversity-harness rl eval", "schema": 1, "task": "t", "split": "test", "model": "m", "n": 4}
     good = json.dumps({**about, "reward": "verifier", "problems": ["a", "b"], "policies": policies})
     versions = list(edits(good))
@@ -79,10 +69,9 @@ def test_the_record_of_a_training_run(faults, tmp_path):
 
 
 JOURNAL = [
-    {"problem_id": "a", "index": 0, "outcome": "wrong", "value": 1.5, "reason": "no"},
-    {"asked": [["a", 1]]},
+    {"problem_id": "a", "index": 0, "outcome": "wrong", "value": 1.5, "reason": "no"}, {"asked": [["a", 1]]},
     {"verifier_files": {"check.py": "sha256:00"}},
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -147,17 +136,14 @@ def test_a_cell(harness, faults, tmp_path, forged):
 
 
 @pytest.mark.slow
-def test_a_line_of_a_pool(faults, tmp_path):
+def test_a_line_of_a_pool(faults, harness, tmp_path):
     pool = tmp_path / "pool.jsonl"
     good = {"problem_id": "a", "prompt": "?", "responses": ["x", "y"], "correct": [True, False], "logprobs": [-1, -2]}
     more = {"lengths": [1, 2], "finish": ["stop", "length"], "reference": "x", "scores": {"rm": [1, 2]}}
     command = ("select", "--pool", pool, "--selector", "uniform", "-k", "1", "--json")
     found = faults(pool, edits(json.dumps(good | more)), *command)
     assert not found, found
-
-
-def test_a_key_twice_in_a_line_of_a_pool_is_refused(harness, written):
-    pool = written('{"problem_id": "a", "responses": ["x"], "correct": [true], "correct": [false]}\n')
+    pool.write_text('{"problem_id": "a", "responses": ["x"], "correct": [true], "correct": [false]}\n')
     outcome = harness("run", "--pool", pool, "--selector", "uniform")
     assert outcome.code == 2
     assert f"pool {pool}, line 1: not JSON (the key 'correct' is there twice)" in outcome.err

@@ -9,6 +9,7 @@ from support.paths import SUPPORT, TOY
 from support.pool_breakers import BREAKERS
 from support.training_runs import COUNTING, counted_run
 
+from harness.results.published import places, read
 from harness_plugins.rl.training import read_run
 
 PROGRAM = "from pathlib import Path\nPath({mark!r}).write_text('it ran')\n"
@@ -33,30 +34,24 @@ def test_rl_eval_runs_no_plugin_file_that_only_the_folder_names(harness, tmp_pat
     assert mark.exists()
 
 
-def test_rl_eval_starts_no_program_that_only_the_folder_names(harness, tmp_path):
-    run = counted_run(tmp_path, 1)
+def test_rl_eval_starts_no_program_that_only_the_folder_names_and_a_moved_folder_is_evaluated(harness, tmp_path):
+    run = counted_run(tmp_path / "before", 1)
+    assert str(run.folder) not in (run.folder / "run.json").read_text()
     mark, program = tmp_path / "mark", tmp_path / "python"
     program.write_text(f"#!/bin/sh\ntouch {mark}\n")
     program.chmod(0o755)
+    whole = (run.folder / "run.json").read_text()
     edited(run, trainer=f"verl:python={program}")
     outcome = harness("rl", "eval", run.folder, "--plugin", COUNTING)
     assert outcome.code == 2
     assert f"--trainer verl:python={program}: give that too" in outcome.err
     assert not mark.exists()
-
-
-def test_a_run_s_folder_that_moved_is_evaluated_with_the_plugin_that_its_name_stands_for(harness, tmp_path):
-    run = counted_run(tmp_path, 1)
-    edited(run, plugin_files=["/home/ada/" + COUNTING.name])
-    outcome = harness("rl", "eval", run.folder, "--plugin", COUNTING, "--step", "99")
-    assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
-
-
-def test_a_training_run_is_read_where_its_folder_was_moved_to(harness, tmp_path):
-    run = counted_run(tmp_path / "before", 1)
-    assert str(run.folder) not in (run.folder / "run.json").read_text()
+    (run.folder / "run.json").write_text(whole)
+    edited(run, plugin_files=["/home/ada/" + COUNTING.name])  # the file that this name stands for is taken
     moved = run.folder.rename(tmp_path / "moved")
     assert [len(path.read_text().splitlines()) for path in read_run(moved).problems.values()] == [8, 8]
+    outcome = harness("rl", "eval", moved, "--plugin", COUNTING, "--step", "99")
+    assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
 
 
 @pytest.fixture
@@ -90,10 +85,12 @@ def published(harness, tmp_path):
 
 def test_what_is_published_names_no_folder_of_its_maker(published, tmp_path):
     to, rows = published
-    texts = {path: path.read_text() for path in to.rglob("*") if path.is_file()}
-    assert len(texts) >= 2 + 2 + 3 + 1  # cells, badges, leaderboard, page
-    assert [path for path, text in texts.items() if "lovelace" in text or str(tmp_path) in text] == []
-    [cell] = [json.loads(text) for path, text in texts.items() if path.stem == rows[0]["cell"]]
+    texts = {path.name: path.read_text() for path in to.rglob("*") if path.is_file() and path.suffix != ".parquet"}
+    cells = {place.key: read(place) for place in places([to])}
+    texts |= {key: json.dumps(cell) for key, cell in cells.items()}
+    assert len(texts) == 2 + 1 + 2 + 1  # cells, badges, leaderboard, page
+    assert [name for name, text in texts.items() if "lovelace" in text or str(tmp_path) in text] == []
+    cell = cells[rows[0]["cell"]]
     assert cell["config"]["pool"] == "pool.jsonl"
     assert cell["config"]["plugin"] == ["toy.py"]
     assert cell["labels"]["task"] == "own:file=q.jsonl,grader=number"
@@ -108,9 +105,10 @@ def test_a_cell_without_paths_is_published_as_it_is(toy, harness, tmp_path, monk
     [row] = harness(
         "results", "publish", "--store", tmp_path / "runs", "--to", tmp_path / "out", "--plugin", "toy.py", "--json"
     ).rows
-    published, kept = (json.loads(file.read_bytes()) for file in (tmp_path / "out" / "colours" / path.name, path))
+    [place] = places([tmp_path / "out"])
+    published, kept = read(place), json.loads(path.read_bytes())
     assert {**kept, "checksum": 0, "from": 0} == {**published, "checksum": 0, "from": 0}
-    assert row["file"].endswith(path.name)
+    assert (row["file"], row["cell"]) == (str(tmp_path / "out" / "colours.parquet"), path.stem)
 
 
 EVIL = "\x9b31m\u202eabc\u2066\x7f\u200f\ud800"

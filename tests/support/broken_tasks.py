@@ -11,77 +11,46 @@ from support.toy import Colours
 
 # Tasks
 
+# fmt: off
 
-class Lamps(Colours):
-    """The toy task, four problems of it, soundly: it says nothing but correct and wrong."""
-
-    def problems(self, split):
-        return list(super().problems("test"))
-
-    def answer(self, problem, response):
-        return response.split()[-1] if response.strip() else None
-
+class Lamps(Colours):  # the toy task, four problems of it, soundly: it says nothing but correct and wrong
+    def problems(self, split): return list(super().problems("test"))
+    def answer(self, problem, response): return response.split()[-1] if response.strip() else None
 
 @broken("task", "same-problems-again")
-class SameId(Lamps):
-    """Numbers within groups."""
-
-    def problems(self, split):
-        return [replace(problem, id=problem.id[:-1]) for problem in super().problems(split)]
-
+class SameId(Lamps):  # numbers within groups
+    def problems(self, split): return [replace(problem, id=problem.id[:-1]) for problem in super().problems(split)]
 
 @broken("task", "same-problems-again")
-class Shuffled(Lamps):
-    """Shuffles when it reads."""
-
+class Shuffled(Lamps):  # shuffles when it reads
     turn: ClassVar[list[int]] = [0]
-
     def problems(self, split):
         self.turn[0] += 1
         problems = super().problems(split)
         return problems[self.turn[0] % 6 :] + problems[: self.turn[0] % 6]
 
-
 @broken("task", "contract")
-class NoGrader(Lamps):
-    """Counts its grader's version as a number."""
-
+class NoGrader(Lamps):  # counts its grader's version as a number
     grader = 1
 
+@broken("task", "prompts")
+class Bare(Lamps):  # gives the prompt and no chat
+    def messages(self, problem): return problem.prompt
+    def plain(self, problem): return problem.prompt
 
 @broken("task", "prompts")
-class Bare(Lamps):
-    """Gives the prompt and no chat."""
-
-    def messages(self, problem):
-        return problem.prompt
-
-    def plain(self, problem):
-        return problem.prompt
-
-
-@broken("task", "prompts")
-class Blank(Lamps):
-    """Has nothing to say to base models."""
-
-    def plain(self, problem):
-        return ""
-
+class Blank(Lamps):  # has nothing to say to base models
+    def plain(self, problem): return ""
 
 @broken("task", "hostile-responses")
-class Fragile(Lamps):
-    """Raises for a response that is long."""
-
+class Fragile(Lamps):  # raises for a response that is long
     def verify(self, problem, response):
         if len(response) > 50_000:
             raise RecursionError("too deep")
         return super().verify(problem, response)
 
-
 @broken("task", "hostile-responses")
-class Excusing(Lamps):
-    """Calls a response that it cannot encode an error of its own."""
-
+class Excusing(Lamps):  # calls a response that it cannot encode an error of its own
     def verify(self, problem, response):
         try:
             response.encode()
@@ -89,151 +58,91 @@ class Excusing(Lamps):
             return error(str(failure))
         return super().verify(problem, response)
 
-
 @broken("task", "hostile-responses")
-class Lenient(Lamps):
-    """Finds everything correct."""
-
-    def verify(self, problem, response):
-        return correct()
-
+class Lenient(Lamps):  # finds everything correct
+    def verify(self, problem, response): return correct()
 
 @broken("task", "pure-verdicts")
-class Moody(Lamps):
-    """Takes an answer once."""
-
+class Moody(Lamps):  # takes an answer once
     taken: ClassVar[set] = set()
-
     def verify(self, problem, response):
         first = (problem.id, response) not in self.taken
         self.taken.add((problem.id, response))
         return wrong() if not first and response == f" {problem.reference}\n" else super().verify(problem, response)
 
+@broken("task", "pure-verdicts")
+class Batched(Lamps):  # grades a batch in another order
+    def verify_all(self, problem, responses, *, finish): return super().verify_all(problem, responses)[::-1]
 
 @broken("task", "pure-verdicts")
-class Batched(Lamps):
-    """Grades a batch in another order."""
-
-    def verify_all(self, problem, responses, *, finish):
-        return super().verify_all(problem, responses)[::-1]
-
-
-@broken("task", "pure-verdicts")
-class Scribbling(Lamps):
-    """Notes on the problem what it graded."""
-
+class Scribbling(Lamps):  # notes on the problem what it graded
     def verify(self, problem, response):
         problem.meta["graded"] = problem.meta.get("graded", 0) + 1
         return super().verify(problem, response)
 
-
 @broken("task", "answers-are-text")
-class Numbers(Lamps):
-    """Gives answers that are no text."""
-
-    def answer(self, problem, response):
-        return len(response)
-
-    def verify(self, problem, response):
-        return correct() if problem.reference in response.split() else wrong()
-
+class Numbers(Lamps):  # gives answers that are no text
+    def answer(self, problem, response): return len(response)
+    def verify(self, problem, response): return correct() if problem.reference in response.split() else wrong()
 
 @broken("task", "equal-keys-equal-verdicts")
-class OneKey(Lamps):
-    """Keys verdicts by too little."""
-
-    def verdict_key(self, problem, response, answer, *, finish):
-        return str(len(response) > 1000)
-
+class OneKey(Lamps):  # keys verdicts by too little
+    def verdict_key(self, problem, response, answer, *, finish): return str(len(response) > 1000)
 
 @broken("task", "reference-is-correct")
-class ByHeart(Lamps):
-    """Knows the first problem's answer only."""
+class ByHeart(Lamps):  # knows the first problem's answer only
+    def verify(self, problem, response): return correct() if self.answer(problem, response) == "red" else wrong()
 
-    def verify(self, problem, response):
-        return correct() if self.answer(problem, response) == "red" else wrong()
-
-
-class Ending(Lamps):
-    """It reads how a response ended, soundly: one that was cut off is wrong and has no answer."""
-
+class Ending(Lamps):  # it reads how a response ended, soundly: one that was cut off is wrong and has no answer
     def answers(self, problem, responses, *, finish):
         each = zip(responses, finish, strict=True)
         return [None if end == "length" else self.answer(problem, text) for text, end in each]
-
     def verify_all(self, problem, responses, *, finish):
         each = zip(responses, finish, strict=True)
         return [wrong("cut off") if end == "length" else self.verify(problem, text) for text, end in each]
-
-    def verdict_key(self, problem, response, answer, *, finish):
-        return f"{finish} {response}"
-
+    def verdict_key(self, problem, response, answer, *, finish): return f"{finish} {response}"
 
 @broken("task", "equal-keys-equal-verdicts")
-class Keyless(Ending):
-    """Leaves how a response ended out of its key."""
-
-    def verdict_key(self, problem, response, answer, *, finish):
-        return response
-
+class Keyless(Ending):  # leaves how a response ended out of its key
+    def verdict_key(self, problem, response, answer, *, finish): return response
 
 # Samplers
 
-
 @broken("sampler", "contract")
 @dataclass(frozen=True)
-class Cold:
-    """Has a temperature and nothing else."""
-
+class Cold:  # has a temperature and nothing else
     steers: ClassVar[bool] = False
     temperature: float = 0.5
 
-
 @broken("sampler", "out-of-range-refused")
 @dataclass(frozen=True)
-class Careless(Sampler):
-    """Checks nothing."""
-
-    def __post_init__(self):
-        pass
-
+class Careless(Sampler):  # checks nothing
+    def __post_init__(self): pass
 
 @broken("sampler", "contract")
 @dataclass(frozen=True)
-class Percent(Careless):
-    """Has its top_p in percent."""
-
+class Percent(Careless):  # has its top_p in percent
     top_p: float = 90.0
-
 
 @broken("sampler", "out-of-range-refused")
 @dataclass(frozen=True)
-class Unbounded(Sampler):
-    """Checks all but top_k."""
-
+class Unbounded(Sampler):  # checks all but top_k
     def __post_init__(self):
         Sampler(self.temperature, self.top_p, self.min_p)
 
-
 @broken("sampler", "out-of-range-refused")
 @dataclass(frozen=True)
-class Endless(Sampler):
-    """Takes an infinite temperature."""
-
+class Endless(Sampler):  # takes an infinite temperature
     def __post_init__(self):
         Sampler(min(self.temperature, 100.0), self.top_p, self.min_p, self.top_k)
 
-
 @broken("sampler", "contract")
 @dataclass
-class Loose:
-    """Can be changed after it is built."""
-
+class Loose:  # can be changed after it is built
     steers: ClassVar[bool] = False
     temperature: float = 1.0
     top_p: float = 1.0
     min_p: float = 0.0
     top_k: int = 0
-
     def __post_init__(self):
         Sampler(self.temperature, self.top_p, self.min_p, self.top_k)

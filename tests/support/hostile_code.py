@@ -224,7 +224,7 @@ RESULTS = _attacks(corpus.RESULTS)
 SOURCES = [Attack(name, program) for name, program in corpus.SOURCES.items()]
 
 QUICK = [*FORGERY, *PROCESSES, *FILES, *NETWORK, *MEMORY, *RESULTS, *SOURCES]
-LONG = [*_attacks(corpus.TIME), *_attacks(corpus.SLEEP)]
+LONG = _attacks(corpus.TIME)
 
 
 def main(tier: str, uid: int, which: str) -> None:

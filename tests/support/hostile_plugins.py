@@ -10,102 +10,68 @@ import numpy as np
 
 from harness import Problem, Task, hookimpl
 
+# fmt: off
 
 class Alien(BaseException):
     """Like what test frameworks and event loops raise."""
 
-
 class Exits:
     needs = ()
-
     def rank(self, pool, rng):
         yield from range(len(pool) // 16)
         sys.exit(0)
 
-
 class Aliens:
     needs = ()
-
-    def rank(self, pool, rng):
-        raise Alien("from elsewhere")
-
+    def rank(self, pool, rng): raise Alien("from elsewhere")
 
 class ExitsInSelect:
     needs = ()
-
-    def select(self, pool, k, rng):
-        sys.exit()
-
+    def select(self, pool, k, rng): sys.exit()
 
 class ExitsWhenBuilt:
-    def __init__(self):
-        sys.exit(0)
-
+    def __init__(self): sys.exit(0)
 
 class Sound:
     needs = ()
-
-    def rank(self, pool, rng):
-        yield from rng.permutation(len(pool))
-
+    def rank(self, pool, rng): yield from rng.permutation(len(pool))
 
 class Sleeps:
     needs = ()
-
     def rank(self, pool, rng):
         while True:
             time.sleep(1)
         yield
 
-
-class SpinsInC:
-    """Never lets go of the interpreter, so that no signal is handled and no other thread runs."""
-
+class SpinsInC:  # never lets go of the interpreter, so that no signal is handled and no other thread runs
     needs = ()
-
-    def rank(self, pool, rng):
-        yield sum(1 for _ in iter(int, 1)) if len(pool) < 0 else max(iter(int, 1))
-
+    def rank(self, pool, rng): yield sum(1 for _ in iter(int, 1)) if len(pool) < 0 else max(iter(int, 1))
 
 class Dies:
     needs = ()
-
-    def rank(self, pool, rng):
-        os._exit(3)
-
+    def rank(self, pool, rng): os._exit(3)
 
 class ExitsInEmbed:
     state = None
-
-    def embed(self, problem, texts):
-        sys.exit(0)
-
+    def embed(self, problem, texts): sys.exit(0)
 
 class GivesNan:
     state = None
-
     def embed(self, problem, texts):
         vectors = np.ones((len(texts), 3))
         vectors[2, 1] = np.nan
         return vectors
 
-
 class ExitsInVerify(Task):
     n, max_tokens = 16, 8
-
-    def __init__(self, data=None):
-        pass
-
-    def problems(self, split):
-        yield Problem("one", "Say colour 0.")
-
-    def verify(self, problem, response):
-        sys.exit(0)
-
+    def __init__(self, data=None): pass
+    def problems(self, split): yield Problem("one", "Say colour 0.")
+    def verify(self, problem, response): sys.exit(0)
 
 class ExitsInProblems(ExitsInVerify):
-    def problems(self, split):
-        sys.exit(0)
+    def problems(self, split): sys.exit(0)
+
+# fmt: on
 
 
 @hookimpl

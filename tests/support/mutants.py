@@ -8,48 +8,24 @@ import warnings
 from collections.abc import Callable, Iterator
 
 _OPERATORS = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.Div: ast.FloorDiv,
-    ast.FloorDiv: ast.Div,
-    ast.Mod: ast.FloorDiv,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitXor,
-    ast.BitXor: ast.BitAnd,
-}
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.FloorDiv, ast.FloorDiv: ast.Div,
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitXor, ast.BitXor: ast.BitAnd,
+}  # fmt: skip
 _COMPARISONS = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
 # What a right result is turned into; some are right still: to Python, to evalplus, or by a task's tolerance.
 _TURNED = {
     "list and tuple": "tuple(made) if type(made) is list else list(made) if type(made) is tuple else [made]",
     "int and float": "float(made) if type(made) is int else int(made) if made == made // 1 else made",
-    "text": "str(made)",
-    "set": "set(made)",
-    "generator": "(each for each in made)",
-    "near": "made + 1e-7 if type(made) is float else [each + 1e-7 for each in made]",
-    "nearly": "made * (1 + 1e-5)",
-    "reversed": "made[::-1]",
-    "bool": "bool(made)",
-    "fraction": "fractions.Fraction(made)",
-    "numpy": "numpy.float64(made)",
-    "numpy list": "list(numpy.array(made))",
-    "numpy float32": "numpy.float32(made)",
-    "numpy float16": "numpy.float16(made)",
-    "numpy int": "numpy.int64(made)",
-    "numpy array": "numpy.array(made)",
-    "counter": "collections.OrderedDict(made)",
-    "extra": "made + made[:1]",
-}
+    "text": "str(made)", "set": "set(made)", "generator": "(each for each in made)",
+    "near": "made + 1e-7 if type(made) is float else [each + 1e-7 for each in made]", "nearly": "made * (1 + 1e-5)",
+    "reversed": "made[::-1]", "bool": "bool(made)", "fraction": "fractions.Fraction(made)",
+    "numpy": "numpy.float64(made)", "numpy list": "list(numpy.array(made))", "numpy float32": "numpy.float32(made)",
+    "numpy float16": "numpy.float16(made)", "numpy int": "numpy.int64(made)", "numpy array": "numpy.array(made)",
+    "counter": "collections.OrderedDict(made)", "extra": "made + made[:1]",
+}  # fmt: skip
 
 
 def mutants(source: str, entry_point: str, seed: int) -> Iterator[tuple[str, str]]:

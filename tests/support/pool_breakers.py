@@ -4,71 +4,46 @@ from __future__ import annotations
 
 from harness import hookimpl
 
+# fmt: off
 
-class Mute(Exception):
-    """Cannot say what it is."""
+class Mute(Exception):  # cannot say what it is
+    def __str__(self): raise RuntimeError("mute")
 
-    def __str__(self):
-        raise RuntimeError("mute")
-
-
-class InOrder:
-    """Ranks in order and then does something to the pool."""
-
+class InOrder:  # ranks in order and then does something to the pool
     needs = ()
-
     def rank(self, pool, rng):
         order = list(range(len(pool)))
         self.harm(pool)
         return order
 
-
-class Empties(InOrder):
-    """Leaves the pool without texts."""
-
+class Empties(InOrder):  # leaves the pool without texts
     def harm(self, pool):
         object.__setattr__(pool, "texts", None)
 
-
-class Deletes(InOrder):
-    """Takes a column away."""
-
+class Deletes(InOrder):  # takes a column away
     def harm(self, pool):
         object.__delattr__(pool, "texts")
 
-
-class Truncates(InOrder):
-    """Leaves one response."""
-
+class Truncates(InOrder):  # leaves one response
     def harm(self, pool):
         object.__setattr__(pool, "texts", pool.texts[:1])
 
-
-class Writes(InOrder):
-    """Writes to a column, which is read-only."""
-
+class Writes(InOrder):  # writes to a column, which is read-only
     def harm(self, pool):
         pool.lengths[0] = 3
 
+class Mutes(InOrder):  # raises an exception without a text
+    def harm(self, pool): raise Mute
 
-class Mutes(InOrder):
-    """Raises an exception without a text."""
-
-    def harm(self, pool):
-        raise Mute
-
-
-class Subset:
-    """A subset method that leaves one response."""
-
+class Subset:  # a subset method that leaves one response
     needs = ()
-
     def select(self, pool, k, rng):
         object.__setattr__(pool, "texts", pool.texts[:1])
         return list(range(k))
 
-
 BREAKERS = (Empties, Deletes, Truncates, Writes, Mutes, Subset)
+
+# fmt: on
 
 
 @hookimpl

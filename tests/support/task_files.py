@@ -19,13 +19,9 @@ from harness_tasks.gsm8k import Gsm8k
 from .json_lines import write_json_lines
 
 HUBS = {
-    Gsm8k: gsm8k.HUB,
-    Math: competition_math.MATH,
-    Math500: competition_math.MATH_500,
-    Aime24: Aime24.hub,
-    Aime25: Aime25.hub,
-    dapo.DapoMath: dapo.HUB,
-}
+    Gsm8k: gsm8k.HUB, Math: competition_math.MATH, Math500: competition_math.MATH_500, Aime24: Aime24.hub,
+    Aime25: Aime25.hub, dapo.DapoMath: dapo.HUB,
+}  # fmt: skip
 SUM = {"question": "What is 2 + 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}
 PRICE = {"question": "A car costs 3 times $5,000. How much is that?", "answer": "It is 3 * 5000 = 15000.\n#### 15,000"}
 DEBT = {"question": "Ana has $4 and spends $7. What is her balance?", "answer": "4 - 7 = -3\n#### -3"}

@@ -14,18 +14,14 @@ from support.processes import printed_by, run_to_end
 from harness import hookspecs
 from harness.cli import complete
 
-SOURCE = [
-    path for folder in ("harness", "tasks", "selectors", "plugins") for path in sorted((ROOT / folder).rglob("*.py"))
-]
+FOLDERS = ("tasks", "selectors", "plugins")
+SOURCE = [path for folder in ("harness", *FOLDERS) for path in sorted((ROOT / folder).rglob("*.py"))]
 TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name.startswith("test_")]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKEFILE = (ROOT / "Makefile").read_text()
-NO_HINTS = (
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "log.md",
-)  # documents that tell, and do not ask, users to type something
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+# Documents that tell, and do not ask, users to type something.
+NO_HINTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "log.md")
 HEAVY = {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
 
 
@@ -59,81 +55,59 @@ def test_the_core_imports_no_plugin_and_nothing_heavy():
 def test_no_file_bears_a_stdlib_modules_name_and_the_stdlib_keeps_its_selectors():
     taken = {name for name in sys.stdlib_module_names if not name.startswith("__")}
     assert [shown(path) for path in SOURCE + TESTS if path.stem in taken] == []
-    assert [folder for folder in ("tasks", "selectors", "plugins") if (ROOT / folder / "__init__.py").exists()] == []
+    assert [folder for folder in FOLDERS if (ROOT / folder / "__init__.py").exists()] == []
     code = "import selectors, asyncio, subprocess; print(selectors.__file__)"
     assert str(ROOT / "selectors") not in printed_by(code, cwd=ROOT)
 
 
-def test_every_python_file_of_the_plugin_folders_is_packaged():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    plugins = {path.parent for path in SOURCE if not path.is_relative_to(ROOT / "harness")}
-    assert {shown(folder) for folder in plugins if f"harness_{shown(folder).replace('/', '.')}" not in listed} == set()
-
-
-def test_every_other_file_of_the_plugin_folders_is_packaged():
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    files = {path for folder in ("tasks", "selectors", "plugins") for path in (ROOT / folder).rglob("*.*")}
-    files = {path for path in files if path.is_file() and path.suffix not in (".py", ".pyc")}
+def test_every_file_of_the_plugin_folders_is_packaged():
+    plugins = {shown(path.parent).replace("/", ".") for path in SOURCE if not path.is_relative_to(ROOT / "harness")}
+    assert {folder for folder in plugins if f"harness_{folder}" not in SETUPTOOLS["packages"]} == set()
+    files = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*") if path.is_file()}
     packaged = set()
-    for package, globs in patterns.items():
+    for package, globs in SETUPTOOLS["package-data"].items():
         folder = ROOT.joinpath(*package.removeprefix("harness_").split("."))
         packaged |= {path for glob in globs for path in folder.glob(glob)}
     assert len(packaged) > 20
-    assert sorted(map(shown, files - packaged)) == []
+    assert [shown(path) for path in files - packaged if path.suffix not in (".py", ".pyc")] == []
 
 
-def test_every_hook_is_documented():
+def test_every_hook_and_command_is_documented_and_every_command_and_option_that_is_named_exists():
     text = (ROOT / "docs" / "plugins.md").read_text()
     hooks = [name for name in vars(hookspecs) if name.startswith("register_")]
     assert len(hooks) == 12
     assert [hook for hook in hooks if hook not in text or not getattr(hookspecs, hook).__doc__] == []
-
-
-def test_every_command_and_option_that_the_documents_name_exists():
-    unknown, group = [], typer.main.get_command(complete())
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = re.sub(r"\\\n", " ", path.read_text())
-        for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.S):
-            for line in re.findall(r"^ *(?:\$ ?)?harness (\w.*)", block, re.M):
-                command = group
-                for word in line.split():
-                    if not hasattr(command, "commands"):
-                        break
-                    command = command.commands[word]
-                known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-                unknown += [
-                    f"{path.name}: {line}" for option in re.findall(r"(?<= )--[a-z-]+", line) if option not in known
-                ]
+    group, unknown = typer.main.get_command(complete()), []
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    text = re.sub(r"\\\n", " ", "\n".join(path.read_text() for path in documents))
+    assert [name for name in group.commands if f"harness {name}" not in text] == []
+    assert [name for name in group.commands["pool"].commands if f"pool {name}" not in text] == []
+    for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.S):
+        for line in re.findall(r"^ *(?:\$ ?)?harness (\w.*)", block, re.M):
+            command = group
+            for word in line.split():
+                if not hasattr(command, "commands"):
+                    break
+                command = command.commands[word]
+            known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+            unknown += [(line, option) for option in re.findall(r"(?<= )--[a-z-]+", line) if option not in known]
     assert unknown == []
 
 
-def test_every_command_is_documented():
-    text = (ROOT / "README.md").read_text() + "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
-    commands = typer.main.get_command(complete()).commands
-    assert [name for name in commands if f"harness {name}" not in text] == []
-    assert [name for name in commands["pool"].commands if f"pool {name}" not in text] == []
-
-
 def test_every_file_and_make_target_that_the_documents_name_exists():
-    targets = set(re.findall(r"^([a-z][a-z-]*)(?=[ a-z-]*:)|(?<= )([a-z-]+)(?=[ a-z-]*:)", MAKEFILE, re.M))
-    targets = {name for pair in targets for name in pair if name}
-    unknown = []
+    pairs = re.findall(r"^([a-z][a-z-]*)(?=[ a-z-]*:)|(?<= )([a-z-]+)(?=[ a-z-]*:)", MAKEFILE, re.M)
+    targets, unknown = {name for pair in pairs for name in pair if name}, []
+    folders = r"(?:harness|plugins|selectors|tasks|tests|docs|results)"
     for path in DOCUMENTS:
         if path.name == "log.md":  # it names files as they were
             continue
         text = path.read_text()
-        named = re.findall(r"^make ([a-z-]+)|`make ([a-z -]+)`", text, re.M)
-        unknown += [
-            (shown(path), f"make {name}") for pair in named for name in " ".join(pair).split() if name not in targets
-        ]
-        folders = r"(?:harness|plugins|selectors|tasks|tests|docs|results)"
+        named = [word for pair in re.findall(r"^make ([a-z-]+)|`make ([a-z -]+)`", text, re.M) for word in pair]
+        unknown += [(shown(path), name) for name in " ".join(named).split() if name not in targets]
         files = re.findall(rf"(?<![\w./-]){folders}/(?!\S*NAME)[\w./-]+\.(?:py|md|json|jsonl)\b", text)
         files += [f"{shown(path.parent)}/{link}" for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
-        unknown += [
-            (shown(path), name)
-            for name in files
-            if not (ROOT / name).exists() and not (ROOT / "harness" / name).exists()
-        ]
+        here = (ROOT, ROOT / "harness")
+        unknown += [(shown(path), name) for name in files if not any((root / name).exists() for root in here)]
     assert unknown == []
 
 
@@ -154,7 +128,7 @@ READS_ITS_OWN = """
 harness/columns/responses.py harness/columns/store.py harness/jobs/options.py harness/results/leaderboard.py
 harness/system/children.py harness/system/warden.py harness/testing/checking.py
 plugins/engines/esm3/child.py plugins/engines/esm3/engine.py plugins/engines/vllm/child/harness_vllm/protocol.py
-plugins/proteins/tiny.py plugins/rl/training_run.py
+plugins/proteins/tiny.py plugins/reproduce/parts.py plugins/reproduce/rehearsal.py plugins/rl/training_run.py
 plugins/rl/verl_steps.py tasks/sandbox/forked.py tasks/sandbox/tiers.py
 """
 
@@ -165,22 +139,18 @@ def test_json_from_outside_is_read_by_one_function():
     assert sorted(found - set(READS_ITS_OWN.split())) == []
 
 
-def test_every_folder_of_the_source_has_tests_in_its_mirror():
+def test_every_folder_of_the_source_has_tests_in_its_mirror_and_no_test_file_imports_another():
     folders = {path.parent.relative_to(ROOT) for path in SOURCE if path.name != "__init__.py"}
-    mirrored = {
-        path.parent.relative_to(ROOT / "tests" / "unit") for path in TESTS if shown(path).startswith("tests/unit/")
-    }
+    unit = ROOT / "tests" / "unit"
+    mirrored = {path.parent.relative_to(unit) for path in TESTS if path.is_relative_to(unit)}
     alone = {folder for folder in folders - mirrored if len(folder.parts) <= 3 and str(folder) != "harness"}
     assert sorted(map(str, alone)) == []
-
-
-def test_no_test_file_imports_another():
     another = re.compile(r"^ *(?:from|import) .*\b(?:test_\w+|conftest)\b", re.M)
     assert [shown(path) for path in TESTS if another.search(path.read_text())] == []
 
 
 def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
-    for folder in ("harness", "plugins", "selectors", "tasks"):
+    for folder in ("harness", *FOLDERS):
         name = folder if folder == "harness" else f"harness_{folder}"
         shutil.copytree(ROOT / folder, tmp_path / name, ignore=shutil.ignore_patterns("models", "__pycache__"))
     (tmp_path / "harness_plugins" / "models").mkdir()

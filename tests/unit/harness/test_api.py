@@ -1,6 +1,10 @@
-"""`harness.select`: vectors, texts and files from Python; the same picks as the command line's, faults in one line."""
+"""The Python door: `select`, `run`, `read_results` give the command line's picks and rows; a fault is one line."""
 
+import csv
 import json
+import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,11 +12,14 @@ from scipy import sparse
 from support.choosing import of_duplicates
 from support.json_lines import write_json_lines
 from support.notebooks import session
-from support.processes import printed_by
-from support.refusals import refusal_of
+from support.paths import TOY
+from support.processes import printed_by, run_to_end
+from support.refusals import refusal_of, wrongly_refused
+from support.stores import cell_of
 
 import harness as package
-from harness import select
+from harness import read_results, run, select
+from harness.results.rows import Row
 
 H = of_duplicates(30, 6, 1)
 TEXTS = ["red apple", "green pear", "red apples", "blue sky"]
@@ -38,25 +45,24 @@ def test_vectors_in_memory_are_chosen_from_as_those_of_a_file(picks, tmp_path):
     np.savez(tmp_path / "E.npz", problem=H, b=H[:9])
     lines = [{"problem_id": "problem", "indices": [3, 4]}, {"problem_id": "b", "indices": [0]}]
     done = write_json_lines(tmp_path / "done.jsonl", lines)
+    both = {"problem": H, "b": H[:9]}
     for selector, more, options in (
-        ("repexp:lam=0.5", {}, ()),
         ("kmeans-pp", {"seed": 4, "dim": 3}, ("--seed", 4, "--dim", 3)),
         ("repexp", {"centre": False}, ("--no-centre",)),
     ):
         expected = picks("--embeddings", tmp_path / "E.npz", "--selector", selector, "-k", 5, *options)
-        assert plain(select({"problem": H, "b": H[:9]}, selector, 5, **more)) == expected
+        assert plain(select(both, selector, 5, **more)) == expected
         assert select(H.astype(np.float64), selector, 5, **more).tolist() == expected["problem"]
         assert plain(select(tmp_path / "E.npz", selector, 5, **more)) == expected
     after = picks("--embeddings", tmp_path / "E.npz", "--selector", "repexp", "-k", 5, "--verified", done)
     verified = {"problem": np.array([3, 4]), "b": (0,)}
-    assert plain(select({"problem": H, "b": H[:9]}, k=5, verified=verified)) == after
-    assert plain(select(str(tmp_path / "E.npz"), k=5, verified=verified)) == after
-    assert plain(select(tmp_path / "E.npz", k=5, verified=done)) == after
+    for source, given in ((both, verified), (str(tmp_path / "E.npz"), verified), (tmp_path / "E.npz", done)):
+        assert plain(select(source, k=5, verified=given)) == after
     for batches in ([3, 4], [np.array([3]), [4]]):
         assert select(H, k=5, verified=batches).tolist() == after["problem"]
 
 
-def test_texts_in_memory_are_chosen_from_as_those_of_a_pool(picks, tmp_path, capfd):
+def test_texts_in_memory_are_chosen_from_as_those_of_a_pool_and_ids_are_the_callers_own(picks, tmp_path, capfd):
     pool = write_json_lines(tmp_path / "p.jsonl", [{"problem_id": "problem", "responses": TEXTS}])
     expected = picks("--pool", pool, "--selector", "repexp", "-k", 3)
     capfd.readouterr()
@@ -65,54 +71,26 @@ def test_texts_in_memory_are_chosen_from_as_those_of_a_pool(picks, tmp_path, cap
     chosen = select(np.array(TEXTS), k=3)
     assert (chosen.tolist(), chosen.dtype) == (expected["problem"], np.intp)
     assert "embedder: tfidf" in capfd.readouterr().err
-    assert select(TEXTS, "length", 2).tolist() == picks("--pool", pool, "--selector", "length", "-k", 2)["problem"]
+    assert list(select({7: [[1, 2], [3, 4], [9, 9]], (1, 2): H.tolist()}, k=2)) == [7, (1, 2)]
 
 
-def test_ids_are_the_callers_own_and_numbers_of_any_kind_are_vectors():
-    chosen = select({7: [[1, 2], [3, 4], [9, 9]], (1, 2): H.tolist()}, k=2)
-    assert list(chosen) == [7, (1, 2)]
-    assert {len(indices) for indices in chosen.values()} == {2}
-    assert select(H, k=29, verified={7}).tolist() == select(H, k=29, verified=np.int64([7])).tolist()
-
-
-@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix, sparse.lil_array])
-@pytest.mark.parametrize("width", [6, 600])  # wider than `dim`, they are projected
-def test_a_sparse_matrix_gives_the_picks_of_its_dense_form(kind, width):
+@pytest.mark.parametrize(("kind", "width"), [(sparse.csr_matrix, 6), (sparse.coo_matrix, 600)])  # projected if wide
+def test_a_sparse_matrix_gives_the_picks_of_its_dense_form(tmp_path, kind, width):
     dense = np.random.default_rng(0).normal(size=(30, width)) * (np.random.default_rng(1).random((30, width)) < 0.2)
     for selector in ("repexp", "facility-location"):
         expected = select(dense, selector, 8, quiet=True)
         assert (select(kind(dense), selector, 8, quiet=True) == expected).all()
         both = select({"a": kind(dense), "b": dense}, selector, 8, quiet=True)
         assert (both["a"] == select({"a": dense}, selector, 8, quiet=True)["a"]).all()
-
-
-def test_a_loop_verifies_the_picks_of_a_sparse_matrix(tmp_path):
-    outcome = package.verify(
-        sparse.csr_matrix(H), lambda problem, index, text: index == 7, "in-order", budget=9, quiet=True,
-        journal=tmp_path / "journal.jsonl",
-    )  # fmt: skip
+    options = {"budget": 9, "quiet": True, "journal": tmp_path / "journal.jsonl"}
+    outcome = package.verify(kind(dense), lambda problem, index, text: index == 7, "in-order", **options)
     assert (outcome["solved"], outcome["calls"]) == (1, 8)
 
 
-def test_a_sparse_matrix_that_is_none_of_vectors_is_one_line():
-    spoilt = sparse.csr_matrix(H)
-    spoilt[3, 1] = np.nan
-    huge = sparse.csr_matrix(H) * 1e16
-    for source, line in (
-        (spoilt, "must hold finite numbers up to 1e+15, got nan in 1 of 30 rows, row 3 the first"),
-        (huge, "must hold finite numbers up to 1e+15, got "),
-        (sparse.csr_matrix((30, 2), dtype=complex), "must hold numbers, got complex128"),
-        (sparse.coo_array(H[0]), "expected (n, d): one row a response"),
-    ):
-        assert line in refusal_of(select, source, "repexp", 2, quiet=True)
-
-
 def test_an_object_of_the_callers_selects():
-    far = session(
-        "class Far:\n    def rank(self, pool, rng):\n        yield from (pool.embeddings**2).sum(1).argsort()"
-    )["Far"]
-    centred = H - H.mean(axis=0)
-    expected = (centred**2).sum(1).argsort()[:4].tolist()
+    body = "class Far:\n    def rank(self, pool, rng):\n        yield from (pool.embeddings**2).sum(1).argsort()"
+    far = session(body)["Far"]
+    expected = ((H - H.mean(axis=0)) ** 2).sum(1).argsort()[:4].tolist()
     assert select(H, far, 4).tolist() == select(H, far(), 4).tolist() == expected
     exec("class Near:\n    rank = lambda self, pool, rng: iter(range(9))", namespace := {"__name__": "__main__"})
     near = namespace["Near"]()
@@ -122,54 +100,32 @@ def test_an_object_of_the_callers_selects():
     assert select({"a": H}, head(), 3)["a"].tolist() == [0, 1, 2]
 
 
+SPOILT = sparse.csr_matrix(H)
+SPOILT[3, 1] = np.nan
+NO_INDEX = "verified (problem): indices must be whole numbers from 0 to 3, each once, got "
 FAULTS = [
-    ((H,), {"k": 31}, "select: problem 'problem' has 30 responses: -k 31 is more"),
-    ((H,), {"k": "3"}, "select: k must be a valid integer, got '3'"),
-    ((H,), {"kk": 3}, "select: no option 'kk' (did you mean 'k'? options: centre, data, "),
-    ((H[0],), {}, "embeddings vectors: 'problem' has shape (6,), expected (n, d): one row a response"),
-    ((H * np.nan,), {}, "embeddings vectors: 'problem' must hold finite numbers"),
-    (([[1], [2, 3]],), {}, "embeddings vectors: 'problem' cannot be read ("),
-    (([["a"], ["b"]],), {}, "embeddings vectors: 'problem' must hold numbers, got <U1"),
-    (({},), {}, "select: no problems are given"),
-    (({1: H, "1": H},), {}, "select: two problems have one id"),
-    ((H, "repxep"), {}, "unknown selector 'repxep' (did you mean 'repexp'?"),
-    ((H, 3), {}, "a selector is a spec such as 'repexp:lam=0.1', or an object with rank(pool, rng), got 3"),
-    ((H,), {"embedder": "tfidf"}, "select: give --embeddings or --embedder, not both"),
-    ((H, "dedup"), {"k": 1}, "selector 'dedup' reads texts: give --pool beside --embeddings"),
-    ((TEXTS,), {"k": 1, "model": "tiny24"}, "select: --task, --model and --scorer go with a pool file"),
-    (
-        (TEXTS,),
-        {"k": 1, "embedder": "hidden-mean"},
-        "embedder 'hidden-mean' takes a model's hidden states: say which --model",
-    ),
-    (
-        (TEXTS,),
-        {"k": 1, "verified": [4]},
-        "verified (problem): indices must be whole numbers from 0 to 3, each once, got 4",
-    ),
-    ((None,), {}, "embeddings vectors: 'problem' must hold numbers, got object"),
-    (
-        (TEXTS,),
-        {"k": 1, "verified": [0.5]},
-        "verified (problem): indices must be whole numbers from 0 to 3, each once, got 0.5",
-    ),
-    (({"a": TEXTS},), {"k": 1, "verified": [1]}, "select: verified must be a mapping of problem ids to indices"),
-    (({"a": TEXTS},), {"k": 1, "verified": {"b": [1]}}, "verified: problem 'b' is none of the 1 of the pool"),
-    (("none.jsonl",), {}, "pool none.jsonl: no such file"),
+    ((H, {"k": 31}), "select: problem 'problem' has 30 responses: -k 31 is more"),
+    ((H, {"k": "3"}), "select: k must be a valid integer, got '3'"),
+    ((H, {"kk": 3}), "select: no option 'kk' (did you mean 'k'? options: centre, data, "),
+    ((H[0], {}), "embeddings vectors: 'problem' has shape (6,), expected (n, d): one row a response"),
+    (([[1], [2, 3]], {}), "embeddings vectors: 'problem' cannot be read ("),
+    (({}, {}), "select: no problems are given"),
+    ((H, {"selector": "repxep"}), "unknown selector 'repxep' (did you mean 'repexp'?"),
+    ((H, {"selector": 3}), "a selector is a spec such as 'repexp:lam=0.1', or an object with rank(pool, rng), got 3"),
+    ((H, {"embedder": "tfidf"}), "select: give --embeddings or --embedder, not both"),
+    ((TEXTS, {"k": 1, "model": "tiny24"}), "select: --task, --model and --scorer go with a pool file"),
+    ((TEXTS, {"k": 1, "verified": [4]}), f"{NO_INDEX}4"),
+    (({"a": TEXTS}, {"k": 1, "verified": [1]}), "select: verified must be a mapping of problem ids to indices"),
+    (({"a": TEXTS}, {"k": 1, "verified": {"b": [1]}}), "verified: problem 'b' is none of the 1 of the pool"),
+    (("none.jsonl", {}), "pool none.jsonl: no such file"),
+    ((SPOILT, {}), "must hold finite numbers up to 1e+15, got nan in 1 of 30 rows, row 3 the first"),
+    ((sparse.csr_matrix((30, 2), dtype=complex), {}), "must hold numbers, got complex128"),
+    ((sparse.coo_array(H[0]), {}), "expected (n, d): one row a response"),
 ]
 
 
-def test_a_fault_is_one_line():
-    said = {
-        json.dumps([start, *map(str, options)]): refusal_of(select, *given, **options)
-        for given, options, start in FAULTS
-    }
-    unexpected = {key: line for key, line in said.items() if not line.startswith(json.loads(key)[0])}
-    assert unexpected == {}
-    assert len(said) == len(FAULTS)
-
-
-def test_a_notebook_shows_an_error_as_one_line():
+def test_a_fault_of_select_is_one_line_in_a_notebook_too():
+    assert wrongly_refused(FAULTS, lambda given: select(given[0], quiet=True, **given[1])) == []
     with pytest.raises(package.HarnessError) as caught:
         select(H, k=31)
     assert caught.value._render_traceback_() == [f"HarnessError: {caught.value}"]
@@ -180,5 +136,180 @@ def test_import_harness_loads_the_door_only_when_it_is_used():
     code += "print({'run', 'select', 'read_results', 'Pool'} <= set(dir(harness)), hasattr(harness, 'rum'))\n"
     code += "harness.run, harness.select, harness.read_results\n"
     code += "print({'torch', 'transformers', 'pandas', 'matplotlib', 'datasets', 'harness_plugins'} & set(sys.modules))"
-    first, second, third = printed_by(code).splitlines()
-    assert (first, second, third) == ("False False", "True False", "set()")
+    assert printed_by(code).splitlines() == ["False False", "True False", "set()"]
+
+
+# `run` and `read_results`.
+
+CELL = "class Last:\n    needs = ()\n    def rank(self, pool, rng):\n        yield from range(len(pool) - 1, -1, -1)"
+Last = session(CELL)["Last"]
+
+
+@pytest.fixture
+def door(tmp_path):
+    """`run` of the toy task with its plugins and a store in `tmp_path`."""
+
+    def call(*selectors, **options):
+        fixed = {"task": "colours", "engine": "toy", "plugin_files": TOY, "store": tmp_path / "runs", "limit": 3}
+        return run(**{**fixed, "selectors": selectors, "quiet": True, **options})
+
+    return call
+
+
+def test_the_rows_the_table_and_a_flat_frame_are_the_command_lines(door, harness, tmp_path, monkeypatch):
+    results = door("spread", "head", n=np.int64(4))
+    fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs", "--limit", 3)
+    command = ("run", *fixed, "--n", 4, "--selector", "spread", "--selector", "head")
+    assert results.table() == repr(results) == harness(*command).out
+    rows = harness(*command, "--json").rows
+    assert json.loads(json.dumps([row.to_json() for row in results])) == rows
+    assert (len(results), results[0], results[-1:]) == (2, results.rows[0], results.rows[1:])
+    assert all(isinstance(row, Row) for row in results)
+    frame = results.to_pandas()
+    assert list(frame["selector"]) == ["spread", "head"]
+    assert frame["samples_to_correct"][0] == results[0].samples_to_correct
+    assert np.isnan(frame["samples_to_correct"][1])
+    assert frame["improvement_ci_low"][0] == results[0].improvement_ci[0]
+    assert frame["pass_at_k_4"].tolist() == [row.pass_at_k["4"] for row in results]
+    assert frame.map(lambda value: isinstance(value, (dict, list, tuple))).sum().sum() == 0
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert refusal_of(results.to_pandas) == "to_pandas needs pandas, which is not installed: pip install pandas"
+    results = door(grid="selector=spread,embedder=hidden-mean+letters")
+    assert [row.embedder for row in results] == ["hidden-mean", "letters"]
+    assert results.table().count("random (exact)") == 1
+
+
+def test_a_selector_that_fails_is_told_and_the_others_have_rows(door, capfd):
+    results = door("raising", "spread", quiet=False)
+    (line,) = results.failures.values()
+    assert line.startswith("selector 'raising', problem 'test/1', trial 0: raised ZeroDivisionError: oh")
+    assert f"failed: {line}\n" in capfd.readouterr().err
+    assert results.table().endswith(f"failed: {line}\n")
+    assert [row.selector for row in results] == ["spread"]
+
+
+def test_an_object_is_raced_in_one_table_and_ranked_again_unless_it_is_of_a_file_that_stays(
+    door, tmp_path, monkeypatch, capfd
+):
+    results = door("spread", Last())
+    assert [row.selector for row in results] == ["spread", "Last"]
+    capfd.readouterr()
+    again = door("spread", Last(), quiet=False)
+    assert "rankings of spread: reused for 3 of 3 problems\nrank Last: 3 problems" in capfd.readouterr().err
+    assert again[1].samples_to_correct == results[1].samples_to_correct
+    changed = door(session(CELL.replace("range(len(pool) - 1, -1, -1)", "range(len(pool))"))["Last"])
+    orders = [entry["orders"][0] for entry in cell_of(tmp_path / "runs", changed[0].to_json())["problems"]]
+    assert [order for order in orders if order != list(range(len(order)))] == []
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raced_last.py").write_text(CELL)
+    from raced_last import Last as Filed
+
+    results = door(Filed())
+    capfd.readouterr()
+    assert door(Filed(), quiet=False)[0] == results[0]
+    assert "rankings of Last: reused for 3 of 3 problems" in capfd.readouterr().err
+    (tmp_path / "raced_last.py").write_text(f"# moved\n\n{CELL}")
+    assert door(Filed())[0].cell != results[0].cell
+
+
+AWAY = """
+class Away:
+    def map(self, function, items, uses_model):
+        if function.keywords["out"].column.kind == "orders":
+            raise HarnessError("sent away")
+        return map(function, items)
+"""
+
+
+def test_objects_rank_in_this_process_whatever_the_executor(door, plugin):
+    results = door("spread", Last(), plugin_files=[TOY, plugin(AWAY, executor=["Away"])], executor="away")
+    assert list(results.failures.values()) == ["sent away"]
+    assert [row.selector for row in results] == ["Last"]
+
+
+COMMA = "run: a comma separates a selector's parameters: write --selector spread --selector mmr:lam=1 --selector"
+RUN_FAULTS = [
+    ({"selectors": ()}, "run: say which selectors to compare, e.g. --selector repexp --selector uniform"),
+    ({"selectors": "spread,mmr:lam=1,uniform"}, COMMA),
+    ({"n": 0}, "--n must be at least 1, got 0"),
+    ({"max_tokns": 3}, "run: no option 'max_tokns' (did you mean 'max_tokens'? options: "),
+    ({"embeddings": np.eye(3)}, "run: embeddings must be the path of a file, got array(["),
+    ({"preset": "large"}, "no preset 'large'"),
+    ({"until_correct": True}, "run: --until-correct takes no --selector"),
+    ({"selectors": (), "until_correct": True}, "run: --until-correct makes no rows: use `harness run` in a shell"),
+    ({"selectors": [Last()], "rank_timeout": 3}, "run: --rank-timeout goes with specs: objects of this session"),
+    ({"task": None}, "run: say what to run, e.g. --task game24, or --pool FILE"),
+]
+
+
+def test_a_fault_of_run_is_one_line_and_long_work_begins_with_yes(door, monkeypatch):
+    assert wrongly_refused(RUN_FAULTS, lambda options: door(**{"selectors": "spread", **options})) == []
+    monkeypatch.setattr("harness.jobs.price.MANY_RESPONSES", 40)
+    line = refusal_of(door, "spread")
+    assert line.startswith("run: not begun, since it takes 48 responses")
+    assert "add --yes to begin it unasked; --preset quick, --limit, --n and --max-tokens make it" in line
+    assert len(door("spread", yes=True)) == 1
+
+
+def test_results_are_read_from_stores_folders_files_and_keys(door, harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refusal_of(read_results) == "read_results: no cells in results, runs/cells"
+    assert "no cell whose key begins so in results, runs/cells" in refusal_of(read_results, "feed")
+    rows = [*door("spread", "shuffle", store="runs"), *door("spread", store="runs", seed=1)]
+    rows += door("spread", store="runs", n=4)
+    assert "raising" in refusal_of(door, "raising", store="runs")
+    results = read_results("runs")
+    assert [len(row.seeds) for row in results if row.selector == "spread" and row.n == 16] == [2]
+    assert (len(results.failures), len(results.boards)) == (1, 3)
+    assert [row.cell for row in read_results("runs/cells")] == [row.cell for row in read_results()]
+    for name in (f"runs/cells/{rows[1].cell}.json", rows[1].cell[:9]):
+        assert [row.cell for row in read_results(name)] == [rows[1].cell]
+    shown = harness("leaderboard", "runs/cells").out
+    assert results.table() == shown.rpartition("written: ")[0]
+    frame, written = results.to_pandas(), list(csv.DictReader(Path("runs/leaderboard.csv").read_text().splitlines()))
+    written = [line for line in written if line["control"] in ("", "False")]
+    assert list(frame["cell"]) == [line["cell"] for line in written]
+    assert set(frame.columns) <= set(written[0])
+    assert frame["improvement"].tolist() == pytest.approx([float(line["improvement"]) for line in written], rel=1e-3)
+    shutil.copy(f"runs/cells/{rows[0].cell}.json", "other.json")
+    line = refusal_of(read_results, "other.json")
+    assert line.startswith("read_results: cell other.json: is named otherwise than its")
+    both = read_results("runs", "other.json")
+    assert (len(both), len(both.faults)) == (len(results), 1)
+    assert "not counted: cell other.json: is named" in both.table()
+
+
+SCRIPT = """
+import os, sys
+print("this script ran")
+import harness
+class Mine:
+    needs = ()
+    def rank(self, pool, rng):
+        return iter(range(len(pool)))
+options = {"pool": "p.jsonl", "embeddings": "E.npz", "plugin_files": ["slow.py"], "trials": 1, "quiet": True}
+rows = harness.run(selectors=["slow", Mine()], **options)
+print([row.samples_to_correct for row in rows])
+"""
+SLOW = """
+import time
+from harness import hookimpl
+class Slow:
+    def rank(self, pool, rng):
+        time.sleep(0.25)
+        return iter(range(len(pool)))
+@hookimpl
+def register_selectors(register):
+    register("slow", Slow)
+"""
+
+
+@pytest.mark.slow
+def test_worker_processes_do_not_run_a_script_again_that_has_no_guard(tmp_path):
+    lines = [{"problem_id": str(i), "responses": ["x", "y"], "correct": [False, True]} for i in range(50)]
+    write_json_lines(tmp_path / "p.jsonl", lines)
+    np.savez(tmp_path / "E.npz", **{line["problem_id"]: np.eye(2, dtype=np.float32) for line in lines})
+    for name, text in (("script.py", SCRIPT), ("slow.py", SLOW)):
+        (tmp_path / name).write_text(text)
+    done = run_to_end([sys.executable, "script.py"], cwd=tmp_path)
+    assert done.stdout == "this script ran\n[2.0, 2.0]\n", done.stderr

@@ -41,7 +41,7 @@ def paired(rows, values):
     return [Outcome(row, value) for row, value in zip(rows, values, strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("given", "values"), [([0.0, 0.0], [0, 0]), ([1.0, 0.0, 0.0], [3, 0, 0]), (MEASURED, STANDARDISED)]
 )
@@ -76,19 +76,6 @@ def test_without_outcomes_gp_ucb_goes_where_it_knows_least():
         assert GpUcb().pick_after(pool_of(embeddings=h), unknown, RNG) == order[t]
 
 
-def test_failures_send_both_elsewhere_and_successes_near():
-    h = np.concatenate([np.full((6, 2), -3.0), np.full((6, 2), 3.0)]).astype(np.float32)
-    h += np.random.default_rng(2).normal(size=h.shape).astype(np.float32) / 10
-    pool = pool_of(embeddings=h)
-    for selector in (GpUcb(length=10), GpThompson(length=10)):
-        after_failure, after_success = (
-            sum(selector.pick_after(pool, outcomes, np.random.default_rng(seed)) < 6 for seed in range(60))
-            for outcomes in (paired(range(3), [value] * 3) for value in (0.0, 1.0))
-        )
-        assert after_failure < 40, selector  # of a draw in common for all others half are below 0
-        assert after_success > 55, selector
-
-
 @pytest.mark.parametrize(("selector", "least"), [(GpUcb(), 30), (GpThompson(), 15)])
 def test_hits_in_small_clusters_are_found(selector, least):
     """36 of 1,000 rows are hits, in two clusters; 100 calls at random find 4."""
@@ -117,16 +104,13 @@ def test_thompson_picks_each_as_often_as_the_posterior_puts_it_first():
 
 
 def test_thompson_draws_over_at_most_so_many_of_the_rest_half_of_them_the_likeliest():
-    h = np.arange(40, dtype=np.float32)[:, None] ** 1.5
-    few = {
-        most: {
-            GpThompson(most=most).pick_after(pool_of(embeddings=h), [Outcome(0, 1.0)], np.random.default_rng(s))
-            for s in range(300)
-        }
+    pool, hit = pool_of(embeddings=np.arange(40, dtype=np.float32)[:, None] ** 1.5), [Outcome(0, 1.0)]
+    one, two = (
+        {GpThompson(most=most).pick_after(pool, hit, np.random.default_rng(seed)) for seed in range(300)}
         for most in (1, 2)
-    }
-    assert few[1] == set(range(1, 40))
-    assert 1 in few[2]  # the nearest to the hit, in every draw
+    )
+    assert one == set(range(1, 40))
+    assert 1 in two  # the nearest to the hit, in every draw
 
 
 def test_what_is_kept_of_a_pool_changes_no_pick_and_goes_with_the_pool():
@@ -148,22 +132,17 @@ def test_what_is_kept_of_a_pool_changes_no_pick_and_goes_with_the_pool():
     assert len(gp_ucb._processes) == before
 
 
-def test_a_copy_of_a_picked_row_waits_until_no_other_is_left():
-    h = np.array([[0, 1], [0, 1], [0, 1], [9, 9], [5, 2]], np.float32)
-    pool = pool_of(embeddings=h)
+def test_a_copy_of_a_picked_row_waits_until_no_other_is_left_and_vectors_that_are_all_equal_are_no_trouble():
+    pool = pool_of(embeddings=np.array([[0, 1], [0, 1], [0, 1], [9, 9], [5, 2]], np.float32))
+    equal = pool_of(embeddings=np.ones((6, 3), np.float32))
     for selector in (GpUcb(c=0.01), GpThompson()):
         picks = [Outcome(0, 7.0)]
         for seed in range(4):
             picks.append(Outcome(selector.pick_after(pool, picks, np.random.default_rng(seed)), 0.0))
         assert {pick.index for pick in picks[1:3]} == {3, 4}, selector
-
-
-def test_vectors_that_are_all_equal_are_no_trouble():
-    pool = pool_of(embeddings=np.ones((6, 3), np.float32))
-    for selector in (GpUcb(), GpThompson()):
         outcomes = [Outcome(0, 2.0), Outcome(1, 2.0), Outcome(2, None)]
-        assert selector.pick_after(pool, outcomes, np.random.default_rng(0)) in (3, 4, 5)
-        assert sorted(ranked(selector, pool)) == list(range(6))
+        assert selector.pick_after(equal, outcomes, np.random.default_rng(0)) in (3, 4, 5)
+        assert sorted(ranked(selector, equal)) == list(range(6))
 
 
 def test_outcomes_of_zero_and_one_stay_what_they_are_and_measured_ones_are_standardised():

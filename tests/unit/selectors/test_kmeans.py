@@ -1,12 +1,14 @@
-"""k-means: of each cluster the response nearest to its centre, always k of them; and k-medoids."""
+"""k-means and k-medoids: of each cluster a response, always k of them; D² sampling: orders as often as its law says."""
 
-from itertools import islice
+from collections import Counter
+from itertools import islice, permutations
 
 import numpy as np
 import pytest
-from support.vector_pools import vector_pool
+from support.selector_pools import after, assert_equally_often, assert_law, ranked
+from support.vector_pools import large_pool, on_every_family, tiny_sets, vector_pool
 
-from harness_selectors.kmeans import KMeans, KMeansPP, KMedoids, reference_choice
+from harness_selectors.kmeans import KMeans, KMeansPP, KMedoids, reference_chances, reference_choice, reference_order
 
 
 def swap_gain(h, chosen) -> float:
@@ -39,18 +41,15 @@ def test_of_each_cluster_the_response_nearest_to_its_centre_is_taken():
     assert chosen(h, 6) == sorted(nearest)
 
 
-@pytest.mark.parametrize("k", [2, 5, 9])
-def test_from_the_same_start_it_chooses_as_the_reference(k):
+def test_from_the_same_start_it_chooses_as_the_reference():
     h = np.random.default_rng(36).normal(size=(200, 4))
-    start = list(islice(KMeansPP().rank(vector_pool(h), np.random.default_rng(k)), k))
-    assert KMeans().select(vector_pool(h), k, np.random.default_rng(k)) == reference_choice(h, start)
+    for k in (2, 5, 9):
+        start = list(islice(KMeansPP().rank(vector_pool(h), np.random.default_rng(k)), k))
+        assert KMeans().select(vector_pool(h), k, np.random.default_rng(k)) == reference_choice(h, start)
 
 
-def test_equal_responses_count_as_often_as_they_occur():
+def test_copies_count_as_often_as_they_occur_and_come_after_all_distinct_responses():
     assert chosen([[0.0]] * 20 + [[1.0], [2.0], [3.0]], 1) == [0]
-
-
-def test_where_k_asks_for_more_all_distinct_responses_are_taken_and_then_copies():
     h = [[0], [0], [1], [1], [2], [2]]
     assert [chosen(h, k) for k in (3, 4, 6)] == [[0, 2, 4], [0, 1, 2, 4], [0, 1, 2, 3, 4, 5]]
 
@@ -61,14 +60,40 @@ def test_k_responses_are_found_where_floats_cannot_part_the_clusters():
     assert [len(set(chosen(h, k, seed=k))) for k in range(1, 13)] == list(range(1, 13))
 
 
-def test_no_single_swap_lowers_the_sum_of_distances():
+def test_no_single_swap_lowers_the_sum_of_distances_which_are_not_squared():
     pytest.importorskip("kmedoids")
     h = np.random.default_rng(20).normal(size=(12, 3)).astype(np.float32)
     for k in (1, 3, 6):
         assert swap_gain(h, KMedoids().select(vector_pool(h), k, np.random.default_rng(0))) <= 1e-5
-
-
-def test_distances_are_summed_and_not_their_squares():
-    pytest.importorskip("kmedoids")
     h = np.array([[0], [1], [2], [3], [100]], np.float32)
     assert KMedoids().select(vector_pool(h), 1, np.random.default_rng(0)) == [2]
+
+
+# D² sampling
+
+
+@tiny_sets
+@pytest.mark.usefixtures("blocks")
+def test_every_order_comes_as_often_as_its_chances_say():
+    line, rng = np.array([[0.0], [1.0], [1.5], [4.0], [4.2]], np.float32), np.random.default_rng(8)
+    orders = list(permutations(range(5)))
+    law = {order: np.prod([reference_chances(line, order[:k])[order[k]] for k in range(5)]) for order in orders}
+    pool = vector_pool(line)
+    assert_law(lambda: tuple(KMeansPP().rank(pool, rng)), law, 1200)
+    assert_law(lambda: tuple(reference_order(line, rng)), law, 600)
+    assert_equally_often(KMeansPP(), vector_pool(np.zeros((3, 2), np.float32)), permutations(range(3)), 600)
+
+
+def test_every_response_is_ranked_once_by_the_distance_from_what_was_verified():
+    def check(h):
+        assert sorted(ranked(KMeansPP(), vector_pool(h))) == list(range(len(h)))
+
+    on_every_family(check)
+    h = np.array([[0.0], [10.0], [11.0], [13.0], [3.0], [10.0]], np.float32)
+    pool, rng = vector_pool(h), np.random.default_rng(5)
+    law = {2: 1 / 19, 3: 9 / 19, 4: 9 / 19}  # index 5 is a copy of a verified one
+    assert_law(lambda: next(KMeansPP().rank_after(pool, (0, 1), rng)), law, 1000)
+    order = after(KMeansPP(), pool, (0, 1))
+    assert (sorted(order), order[-1]) == ([2, 3, 4, 5], 5)
+    verified = list(range(0, 1500, 2))  # more than a block holds
+    assert Counter(after(KMeansPP(), vector_pool(large_pool()), verified)) == Counter(range(1, 1500, 2))

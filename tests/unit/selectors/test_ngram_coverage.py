@@ -10,18 +10,14 @@ TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join), mi
 WEIGHTS = st.sampled_from(["uniform", "idf"])
 
 
-@given(texts=TEXTS, longest=st.integers(1, 4), unit=st.sampled_from(["word", "character"]), weights=WEIGHTS)
-def test_the_order_is_that_of_the_reference(texts, longest, unit, weights):
-    selector = NgramCoverage(ngrams=longest, unit=unit, weights=weights)
+@given(
+    texts=TEXTS, longest=st.integers(1, 4), unit=st.sampled_from(["word", "character"]), weights=WEIGHTS, data=st.data()
+)
+def test_the_order_is_that_of_the_reference_also_after_what_was_verified(texts, longest, unit, weights, data):
+    selector, n = NgramCoverage(ngrams=longest, unit=unit, weights=weights), len(texts)
     assert ranked(selector, pool_of(texts)) == reference_order(texts, longest, unit, weights)
-
-
-@given(texts=TEXTS, weights=WEIGHTS, data=st.data())
-def test_it_goes_on_from_what_was_verified_as_the_reference_does(texts, weights, data):
-    n = len(texts)
     verified = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
-    order = reference_order(texts, 1, "word", weights, verified)
-    selector = NgramCoverage(ngrams=1, weights=weights)
+    order = reference_order(texts, longest, unit, weights, verified)
     assert after(selector, pool_of(texts), verified) == [index for index in order if index not in verified]
 
 
@@ -33,11 +29,7 @@ def test_the_reference_adds_most_to_the_coverage_of_lin_and_bilmes():
         assert value[order[k]] == max(value.values())
 
 
-def test_case_tells_words_apart_and_spaces_do_not():
-    order = ranked(NgramCoverage(), pool_of(["let x be", "let   x\nbe", "let X be"]))
-    assert order[:2] == [0, 2]
-
-
-def test_texts_without_ngrams_or_weight_come_last_by_index():
+def test_case_tells_words_apart_spaces_do_not_and_texts_without_ngrams_or_weight_come_last_by_index():
+    assert ranked(NgramCoverage(), pool_of(["let x be", "let   x\nbe", "let X be"]))[:2] == [0, 2]
     assert ranked(NgramCoverage(), pool_of(["", "a", " ", "a"])) == [1, 3, 0, 2]
     assert ranked(NgramCoverage(weights="idf"), pool_of(["a", "a", "a b"])) == [2, 0, 1]

@@ -16,12 +16,8 @@ def numpy_distillation(h, selector: RandomNetworkDistillation, seed: int) -> lis
     (n, d), width = x.shape, selector.width
 
     def network():
-        return [
-            rng.normal(size=(d, width)) * np.sqrt(2 / d),
-            np.zeros(width),
-            rng.normal(size=(width, width)) * np.sqrt(2 / width),
-            np.zeros(width),
-        ]
+        first = rng.normal(size=(d, width)) * np.sqrt(2 / d), np.zeros(width)
+        return [*first, rng.normal(size=(width, width)) * np.sqrt(2 / width), np.zeros(width)]
 
     target, net = network(), network()
     moment, square, order = [0.0] * 4, [0.0] * 4, []
@@ -50,38 +46,26 @@ def numpy_distillation(h, selector: RandomNetworkDistillation, seed: int) -> lis
 
 
 def test_distillation_is_that_of_a_numpy_loop():
-    h = np.random.default_rng(14).normal(size=(40, 7))
+    h = np.random.default_rng(14).normal(size=(24, 7))
     for batch, steps, width, rate in ((1, 16, 12, 0.001), (64, 4, 5, 0.01), (2, 3, 8, 0.001)):
         selector = RandomNetworkDistillation(batch=batch, steps=steps, width=width, rate=rate)
         assert ranked(selector, pool_of(embeddings=h), 15) == numpy_distillation(h, selector, 15)
 
 
-def test_a_batch_holds_no_two_equal_vectors():
+def test_a_batch_holds_no_two_equal_vectors_and_nothing_is_trained_before_the_second_pick_is_pulled(monkeypatch):
     h = np.repeat(np.random.default_rng(18).normal(size=(30, 4)), 4, axis=0).astype(np.float32)
     h[:, 3] = np.tile([0.0, -0.0], 60)  # these are equal too
     order = ranked(RandomNetworkDistillation(batch=8, steps=1), pool_of(embeddings=h))
     start = 0
-    while start < len(order):
-        size = min(8, 1 + start // 16)
-        batch = [index // 4 for index in order[start : start + size]]
-        if len({index // 4 for index in order[start:]}) >= size:
-            assert len(set(batch)) == len(batch)
-            start += size
-        else:  # fewer rows are left than a batch holds
-            break
+    while len({index // 4 for index in order[start:]}) >= (size := min(8, 1 + start // 16)):
+        assert len({index // 4 for index in order[start : start + size]}) == size
+        start += size
     assert start > 60
-
-
-def test_nothing_is_trained_before_the_second_pick_is_pulled(monkeypatch):
     steps = recorded(monkeypatch, _Distillation, "step", lambda *_: 1)
-    pool = pool_of(embeddings=np.random.default_rng(19).normal(size=(200, 6)).astype(np.float32))
-    ranking = RandomNetworkDistillation(steps=5).rank(pool, np.random.default_rng(0))
+    ranking = RandomNetworkDistillation(steps=5).rank(pool_of(embeddings=h), np.random.default_rng(0))
     next(ranking)
     assert len(steps) == 0
     list(islice(ranking, 4))
     assert len(steps) == 20
-
-
-def test_vectors_that_are_all_equal_are_ranked_by_index():
     for rows in (np.zeros((5, 3)), np.full((5, 3), 0.1), np.array([[1.0, -0.0]] * 2 + [[1.0, 0.0]] * 3)):
         assert ranked(RandomNetworkDistillation(), pool_of(embeddings=rows.astype(np.float32))) == list(range(5))

@@ -1,4 +1,4 @@
-"""By score, the highest first; and how a score is named, standardised, and ordered by."""
+"""By score, log-probability, length or norm, the best first; how a score is named and standardised."""
 
 from itertools import permutations
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.refusals import refusal_of
 from support.selector_pools import assert_equally_often, mixed_pool, pool_of, ranked
 
-from harness_selectors.numerics.columns import scores_of, standardised
+from harness_selectors.numerics.columns import standardised
 from harness_selectors.repexp import RepExp
-from harness_selectors.score import Norm, Score
+from harness_selectors.score import Length, Logprob, Norm, Score, Unlikely
 
 NUMBERS = st.lists(st.one_of(st.floats(-1e300, 1e300), st.just(np.nan)), min_size=1, max_size=9)
 
@@ -39,13 +39,9 @@ def test_a_score_is_taken_by_its_name_and_the_only_one_without():
         "score: the pool has no score 'rn'; it has rm, judge",
     ]
     assert "score: the pool has no scores: give them in the pool file" in refusal_of(Score().rank, mixed_pool(3), rng)
-
-
-def test_what_it_reads_is_the_column_that_its_score_is_in():
-    assert [Score(by=name).needs for name in (None, "rm", "logprob", "mean-logprob")] == [
-        *[("scores",)] * 2,
-        *[("logprobs",)] * 2,
-    ]
+    needs = [Score(by=name).needs for name in (None, "rm", "logprob", "mean-logprob")]
+    assert needs == [("scores",), ("scores",), ("logprobs",), ("logprobs",)]
+    assert ranked(Score(), pool_of(scores={"rm": []}, texts=[])) == []
 
 
 def test_standardised_scores_have_mean_0_and_deviation_1_and_an_unknown_one_is_the_lowest():
@@ -57,9 +53,17 @@ def test_standardised_scores_have_mean_0_and_deviation_1_and_an_unknown_one_is_t
         assert standardised(np.array(equal)).tolist() == [0] * len(equal)
 
 
-def test_a_pool_of_none_has_no_order():
-    assert ranked(Score(), pool_of(scores={"rm": []}, texts=[])) == []
-    assert len(scores_of(pool_of(scores={"rm": []}, texts=[]), None, "score")) == 0
+@given(rows=st.lists(st.tuples(st.integers(-6, 0), st.integers(0, 3)), min_size=1, max_size=12))
+def test_orders_are_sorted_by_likelihood_or_length_with_ties_to_the_lowest_index(rows):
+    n, length = range(len(rows)), [length for _, length in rows]
+    pool = pool_of(logprobs=[logprob for logprob, _ in rows], lengths=length)
+    mean = [logprob / max(length, 1) for logprob, length in rows]
+    assert ranked(Logprob(), pool) == sorted(n, key=lambda i: -rows[i][0])
+    assert ranked(Unlikely(), pool) == sorted(n, key=lambda i: rows[i][0])
+    assert ranked(Logprob(per="token"), pool) == sorted(n, key=lambda i: -mean[i])
+    assert ranked(Unlikely(per="token"), pool) == sorted(n, key=lambda i: mean[i])
+    assert ranked(Length(), pool) == sorted(n, key=lambda i: length[i])
+    assert ranked(Length(first="long"), pool) == sorted(n, key=lambda i: -length[i])
 
 
 @given(seed=st.integers(0, 99), lam=st.sampled_from([1e7, 1e9]))
@@ -68,8 +72,5 @@ def test_norm_takes_the_largest_row_first_which_repexp_does_where_lam_is_large(s
     pool = pool_of(embeddings=h)
     largest = sorted(range(8), key=lambda i: -sum(float(x) ** 2 for x in h[i]))
     assert ranked(Norm(), pool) == largest == ranked(RepExp(lam=lam, first="max"), pool)
-
-
-def test_norm_takes_equal_rows_by_index_and_needs_vectors():
     assert ranked(Norm(), pool_of(embeddings=np.array([[0, 1], [3, 0], [1, 0], [0, -3]], np.float32))) == [1, 3, 0, 2]
     assert "norm: the pool has no embeddings" in refusal_of(Norm().rank, pool_of(texts=["x"]), np.random.default_rng(0))

@@ -57,13 +57,10 @@ def test_every_ranker_picks_by_its_definition_from_the_start_and_after_what_was_
         assert_greedy(verified + after(selector, pool, verified), n, scores, start=len(verified), **tolerance)
 
 
-def test_a_k_dpp_samples_each_set_as_often_as_its_determinant_says():
+def test_a_k_dpp_samples_each_set_as_often_as_its_determinant_says_and_no_swap_of_a_medoid_is_better():
     h, rng, selector = COUNTS[:6], np.random.default_rng(12), KDPP("tanimoto")
     pool, law = centred_pool(h), reference_law(reference_tanimoto(h), selector.ridge, 3)
     assert_law(lambda: tuple(selector.select(pool, 3, rng)), law, 400)
-
-
-def test_no_swap_of_a_medoid_lowers_the_sum_of_distances():
     pytest.importorskip("kmedoids")
     distance = 1 - reference_tanimoto(COUNTS)
     chosen = KMedoids(metric="tanimoto").select(centred_pool(COUNTS), 5, np.random.default_rng(0))

@@ -16,49 +16,34 @@ def test_a_clones_configs_come_in_alphabetical_order_and_dev_is_math_500_by_text
     chosen = jsonl(tmp_path / "m.jsonl", map(of_math500, [60, 20, 10]))
     task = Math(str(clone_of_math(tmp_path / "clone")), math500=chosen)
     test, dev, rest, train = (task.problems(split) for split in ("test", "dev", "rl-test", "train"))
-    assert len(test) == 28
     first = ["algebra/test-0", "counting_and_probability/test-0", "counting_and_probability/test-1", "geometry/test-0"]
-    assert ids(test)[:4] == first
+    assert (len(test), ids(test)[:4]) == (28, first)
     assert (test[-1].id, test[-1].reference) == ("precalculus/test-6", "67")
     assert ids(train) == [f"{config}/train-0" for config in sorted(MATH.configs)]
     assert ids(dev) == ["counting_and_probability/test-0", "geometry/test-0", "precalculus/test-0"]
     assert rest == [problem for problem in test if problem not in dev]
 
 
-def test_a_local_file_has_ids_without_a_config_and_needs_no_math_500(tmp_path):
+def test_a_local_file_needs_no_math_500_but_for_dev_and_is_not_that_of_another_split(tmp_path):
     task = Math(jsonl(tmp_path / "f.jsonl", [of_math(1), of_math(2)]), math500=str(tmp_path / "absent.jsonl"))
-    assert ids(task.problems("test")) == ["test-0", "test-1"]
-    assert ids(task.problems("train")) == ["train-0", "train-1"]
+    assert ids(task.problems("test") + task.problems("train")) == ["test-0", "test-1", "train-0", "train-1"]
     assert "math: cannot read" in refusal_of(task.problems, "dev")
-
-
-def test_the_file_of_the_other_split_is_refused(tmp_path):
     train = Math(jsonl(tmp_path / "train.jsonl", [of_math(1)] * 7500))
     assert "7,500 rows, as split 'train' has, not 'test'" in refusal_of(train.problems, "test")
-    assert len(train.problems("train")) == 7500
-
-
-def test_dev_is_the_first_512_and_rl_test_the_rest(tmp_path):
-    data = jsonl(tmp_path / "f.jsonl", [{"question": f"{i}?", "answer": f"#### {i}"} for i in range(600)])
-    assert ids(Gsm8k(data).problems("dev")) == [f"test-{i}" for i in range(512)]
-    assert ids(Gsm8k(data).problems("rl-test")) == [f"test-{i}" for i in range(512, 600)]
-
-
-def test_a_solution_without_its_mark_is_refused(tmp_path):
     for answer in ("It is 5.", "#### "):
         data = jsonl(tmp_path / "f.jsonl", [SUM, {"question": "q", "answer": answer}])
         line = refusal_of(Gsm8k(data).problems, "test")
         assert line.endswith(f"line 2: column 'answer' must end in '#### ' and a number, got {answer!r}")
 
 
-def test_the_published_files_have_all_problems_and_whole_numbers_and_are_not_swapped(shared_data):
+def test_the_published_files_of_gsm8k_have_all_problems_and_whole_numbers_and_are_not_swapped(shared_data):
     train, test = (Gsm8k(str(shared_data / f"tasks/gsm8k_{split}.jsonl")) for split in ("train", "test"))
     assert ids(train.problems("train")) == [f"train-{i}" for i in range(7473)]
     problems = test.problems("test")
     assert ids(problems) == [f"test-{i}" for i in range(1319)]
     assert all(re.fullmatch("-?[0-9]+", problem.reference) and problem.prompt.strip() for problem in problems)
     assert references(problems[:3]) == ["18", "3", "70000"]
-    assert test.problems("dev") + test.problems("rl-test") == problems
+    assert (test.problems("dev"), test.problems("rl-test")) == (problems[:512], problems[512:])
     assert "7,473 rows, as split 'train' has" in refusal_of(train.problems, "dev")
     assert "1,319 rows, as split 'test' has" in refusal_of(test.problems, "train")
 
@@ -81,29 +66,18 @@ def test_each_worked_example_ends_in_an_answer_that_the_grader_reads():
             assert task.verify(gold_problem, f"{solution}\n\n{plain} 1").status == "correct"
 
 
-COIN = Problem("x", "A coin {odd} is thrown. What is $\\frac{1}{2}$?", "1")
-
-
-def test_a_problem_is_asked_for_in_the_papers_words():
+def test_a_problem_is_asked_for_in_the_papers_words_and_settings_at_a_pinned_revision():
+    coin = Problem("x", "A coin {odd} is thrown. What is $\\frac{1}{2}$?", "1")
     words = dict.fromkeys(HUBS, r"Let's think step by step and output the final answer within \boxed{}.")
     words[Gsm8k] = 'Let\'s think step by step and output the final answer after "####".'
-    messages = {task: task().messages(COIN) for task in HUBS}
-    assert messages == {task: [{"role": "user", "content": f"{COIN.prompt} {words[task]}"}] for task in HUBS}
-
-
-def test_a_base_model_sees_a_competition_problem_alone():
-    for task in (Aime24, Aime25, DapoMath, DapoAime):
-        assert task().plain(COIN) == f"Problem: {COIN.prompt}\n{INSTRUCTION}\nSolution:"
-
-
-def test_the_papers_settings_are_recorded():
+    messages = {task: task().messages(coin) for task in HUBS}
+    assert messages == {task: [{"role": "user", "content": f"{coin.prompt} {words[task]}"}] for task in HUBS}
+    for task in (Aime24, Aime25, DapoMath, DapoAime):  # a base model sees the problem alone
+        assert task().plain(coin) == f"Problem: {coin.prompt}\n{INSTRUCTION}\nSolution:"
     for task, n, max_tokens in ((Gsm8k, 6400, 512), (Math, 6400, 512), (Math500, 6400, 512), (Aime25, 8192, 8192)):
         assert task.paper == {"n": n, "max_tokens": max_tokens, "sampler": {}, "task": {"fallback": "no"}}
     for task in (Gsm8k, Math, DapoAime):
         assert task().rl["reward"] == "strict"
         assert {task().rl[part] for part in ("train", "dev", "test")} <= set(task.splits)
-
-
-def test_the_revision_of_the_hubs_data_is_a_whole_commit():
     assert {task: task().revision for task in HUBS} == {task: hub.revision for task, hub in HUBS.items()}
     assert {len(hub.revision) for hub in HUBS.values()} == {40}

@@ -23,27 +23,20 @@ from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
 
 
-def test_a_right_program_is_correct_however_it_is_written(mbpp, problem):
+def test_a_right_program_is_correct_however_it_is_written_and_talk_is_no_program(mbpp, problem):
     body = "    total = 0\n    for n in numbers:\n        total += n * (1 - n % 2)\n    return total"
     loop = f"def sum_even(numbers):\n{body}"
-    responses = [block(SOLUTION), SOLUTION, f"Here:\n```\n{loop}\n```\nIt loops.", block(ROW["prompt"] + loop)]
-    verdicts = mbpp.verify_all(problem, responses)
-    assert [(verdict.status, verdict.route) for verdict in verdicts] == [("correct", "base+plus")] * 4
-
-
-def test_responses_are_graded_in_their_order_and_talk_is_no_program(mbpp, problem):
-    responses = ["I cannot.", block(SOLUTION), block("def sum_even(n): return 0"), "", block(SOLUTION)] * 20
-    verdicts = mbpp.verify_all(problem, responses)
-    assert [verdict.status for verdict in verdicts] == ["wrong", "correct", "wrong", "wrong", "correct"] * 20
-    assert verdicts[0].reason == verdicts[3].reason == "no program"
+    right = [block(SOLUTION), SOLUTION, f"Here:\n```\n{loop}\n```\nIt loops.", block(ROW["prompt"] + loop)]
+    no_function = ["def sum_odd(n): return 0", block("async def sum_evens(n): return 6")]
+    no_function.append("class Solution:\n    def sum_even(self, n): pass")
+    rows = [(text, "no program") for text in ("I cannot.", "", "Python's def could define sum_even(n).")]
+    rows += [(text, "no function sum_even") for text in no_function]
+    rows += [(text, "") for text in right] + [(block("def sum_even(n): return 0"), "base: test 1")]
+    verdicts = mbpp.verify_all(problem, [text for text, _ in rows * 9])
+    assert [verdict.reason for verdict in verdicts] == [reason for _, reason in rows * 9]
+    assert all((verdict.status == "correct") == (not verdict.reason) for verdict in verdicts)
+    assert {verdict.route for verdict in verdicts if not verdict.reason} == {"base+plus"}
     assert mbpp.verify_all(problem, []) == mbpp.answers(problem, []) == []
-    others = [
-        "def sum_odd(n): return 0",
-        block("async def sum_evens(n): return 6"),
-        "class Solution:\n    def sum_even(self, n): pass",
-    ]
-    assert {verdict.reason for verdict in mbpp.verify_all(problem, others)} == {"no function sum_even"}
-    assert mbpp.verify(problem, "Python's def could define sum_even(n).").reason == "no program"
 
 
 def test_a_response_that_was_cut_off_in_its_second_program_is_graded_by_its_first(mbpp, problem):
@@ -117,12 +110,16 @@ def test_other_data_has_another_ground_truth(mbpp, problem, tmp_path):
 # Answers
 
 
-def test_the_answer_is_the_program_in_one_spelling(mbpp, problem):
+def test_the_answer_is_the_program_in_one_spelling_and_the_verdict_depends_on_its_text_alone(mbpp, problem):
     other = "def sum_even(numbers):  # adds\n    'Adds.'\n    return (sum(n for n in numbers\n        if n%2==0))"
     answers = mbpp.answers(problem, [block(SOLUTION), f"So:\n{block(other)}", "No.", block("def sum_even(n:")])
-    assert answers[0] == answers[1] is not None
+    assert answers[0] == answers[1] == mbpp.answer(problem, block(other)) is not None
     assert answers[2:] == [None, None]
-    assert mbpp.answer(problem, block(other)) == answers[0]
+    key = mbpp.verdict_key(problem, block(SOLUTION), None)
+    assert key == mbpp.verdict_key(problem, f"So:\n{block(SOLUTION)}\nIt adds.", None) is not None
+    assert key != mbpp.verdict_key(problem, block(SOLUTION.replace("(n for", "( n for")), None)
+    assert mbpp.verdict_key(problem, "No.", None) is None
+    assert mbpp.grader != "1"  # whose verdicts were shared by programs with one syntax tree
 
 
 def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mbpp, problem, tmp_path):
@@ -133,14 +130,6 @@ def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mb
             known = Memo(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl")
             statuses = {text: graded(mbpp, problem, [text], known=known)[0][0].status for text in order}
             assert statuses == {right: "correct", other: "wrong"}
-
-
-def test_the_verdict_depends_on_the_programs_text_alone(mbpp, problem):
-    key = mbpp.verdict_key(problem, block(SOLUTION), None)
-    assert key == mbpp.verdict_key(problem, f"So:\n{block(SOLUTION)}\nIt adds.", None) is not None
-    assert key != mbpp.verdict_key(problem, block(SOLUTION.replace("(n for", "( n for")), None)
-    assert mbpp.verdict_key(problem, "No.", None) is None
-    assert mbpp.grader != "1"  # whose verdicts were shared by programs with one syntax tree
 
 
 # The check before a run
@@ -180,15 +169,6 @@ def test_local_files_of_each_kind_hold_the_same_problems(tmp_path):
     assert ROW.items() >= {name: value for name, value in first[0].meta.items() if name != "sha256"}.items()
     assert first[1].meta["plus_input"] == []
     assert MbppPlus(plain).revision == f"sha256:{hashlib.sha256(Path(plain).read_bytes()).hexdigest()[:16]}"
-
-
-def test_inputs_become_what_json_cannot_hold(tmp_path):
-    row = {**ROW, "task_id": "Mbpp/2", "base_input": [[[1, 2, 4]]], "plus_input": []}
-    row |= {"canonical_solution": "def sum_even(n): return type(n).__name__", "prompt": '"""\nNames a type.\n"""\n'}
-    task = MbppPlus(written(tmp_path, row))
-    [problem] = task.problems("test")
-    assert problem.meta["base_input"] == [[[1, 2, 4]]]
-    assert task.verify(problem, block("def sum_even(n): return 'tuple'")).status == "correct"
 
 
 def test_a_faulty_row_is_named(tmp_path):

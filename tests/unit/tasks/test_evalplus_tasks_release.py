@@ -1,7 +1,5 @@
 """MBPP+ and HumanEval+ as released, and evalplus' own checker, which runs programs for real beside ours."""
 
-import ast
-import copy
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +8,7 @@ import pytest
 from corpora.evalplus_results import PROGRAMS, RESULTS
 from support.evalplus_problems import block, passes
 from support.evalplus_verdicts import evalplus_passes
+from support.mutants import all_mutants
 
 from harness_tasks.evalplus_tasks import HumanEvalPlus, MbppPlus
 from harness_tasks.programs.program_grading import Exercise
@@ -68,11 +67,6 @@ def light(task):
 
 
 @pytest.mark.slow
-def test_twelve_canonical_solutions_are_correct(released):
-    assert incorrect(released, random.Random(1).sample(light(released), 12)) == {}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("slowest", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_every_canonical_solution_is_correct(released, slowest):
     problems = sorted(released.problems("test"), key=lambda problem: problem.id not in COSTLY)
@@ -98,43 +92,18 @@ def test_evalplus_accepts_what_the_corpus_says():
     assert evalplus_passes(exercise, [solution]) == [False]
 
 
-SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Eq: ast.NotEq}
-WRAPPED = ("[{}]", "({}, 0)", "float({})", "list({})", "tuple({})", "str({})", "not {}", "None")
-
-
-def altered(solution, entry_point):
-    """Programs one step away from a solution: an operator or number of it changed, or what it returns wrapped."""
-    tree = ast.parse(solution)
-    for place, node in enumerate(ast.walk(tree)):
-        other = copy.deepcopy(tree)
-        twin = next(twin for number, twin in enumerate(ast.walk(other)) if number == place)
-        if isinstance(node, ast.BinOp) and type(node.op) in SWAPPED:
-            twin.op = SWAPPED[type(node.op)]()
-        elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
-            twin.ops[0] = SWAPPED[type(node.ops[0])]()
-        elif isinstance(node, ast.Constant) and type(node.value) is int:
-            twin.value += 1
-        else:
-            continue
-        yield ast.unparse(other)
-    for wrapped in WRAPPED:
-        call = wrapped.format("the_solution(*given)")
-        yield f"{solution}\nthe_solution = {entry_point}\ndef {entry_point}(*given): return {call}\n"
-
-
 @pytest.mark.slow
 def test_altered_solutions_get_evalplus_own_verdicts(released):
     faults = []
-    for problem in random.Random(0).sample(light(released), {"mbpp": 10, "humaneval": 4}[released.dataset]):
+    for problem in random.Random(0).sample(light(released), {"mbpp": 6, "humaneval": 3}[released.dataset]):
         exercise = released.exercise(problem)
-        programs = [exercise.solution, *altered(exercise.solution, exercise.entry_point)]
+        mutants = all_mutants(exercise.solution, exercise.entry_point)
+        changed = [
+            program for kind, program in mutants if "numpy" not in kind
+        ]  # there evalplus compares shapes loosely
+        programs = [exercise.solution, *random.Random(0).sample(changed, min(20, len(changed)))]
         own, theirs = passes(exercise, programs), evalplus_passes(exercise, programs)
         faults += [(problem.id, *row) for row in zip(programs, own, theirs, strict=True) if row[1] != row[2]]
         assert own[0]
         assert not all(own), problem.id
     assert faults == []
-
-
-# Of the first 10 samples to each problem. Of all 100 (docs/log.md) 3,655 are correct, 0.223, of 121 problems; of the
-# samples as they are evalplus accepts 3,640, 0.222, of 121, and cut at Codex's stop sequences 0.2224, of 121.
-CODEGEN_CORRECT, CODEGEN_SOLVED = 350, 77

@@ -8,10 +8,8 @@ import pytest
 from corpora.proteins import PROTEIN_ANSWERS
 from support.refusals import error_line, refusal_of, wrongly_refused
 
-from harness import HarnessError, Problem
-from harness.jobs.price import Outlook, require_consent
+from harness import Problem
 from harness.plugin_system.component import filled, parse_spec
-from harness.system.progress import Progress
 from harness_plugins.proteins import published
 from harness_plugins.proteins.tiny import tiny_esmfold
 from harness_tasks.proteins import Proteins, fault, lengths
@@ -32,33 +30,29 @@ def test_lengths_are_named_singly_in_sums_and_in_ranges_and_wrong_parameters_are
     assert Proteins(plddt_min=0, plddt_mean="ca").plddt_min == 0
 
 
-def test_the_papers_lengths_are_its_214_and_the_presets_are_as_documented():
+def test_the_splits_and_presets_are_as_documented():
     paper = [problem.id for problem in Proteins().problems("paper")]
     assert all(len(Proteins().problems(split)) == size for split, size in Proteins.sizes.items())
     assert (len(paper), paper[0], paper[1], paper[-1]) == (214, "length-64", "length-68", "length-916")
-    sizes = {
-        name: (len(Proteins().problems(preset["split"])), preset["n"]) for name, preset in Proteins.presets.items()
-    }
+    presets = Proteins.presets.items()
+    sizes = {name: (len(Proteins().problems(preset["split"])), preset["n"]) for name, preset in presets}
     assert sizes == {"quick": (4, 256), "small": (13, 512), "paper": (214, 2048)}
     assert Proteins().problems("any") == [Problem("any", "")]
     assert "proteins: no split 'tset'" in refusal_of(Proteins().problems, "tset")
 
 
-def test_both_figures_must_exceed_their_thresholds_and_stand_in_the_reason_alone():
+def test_both_figures_must_exceed_their_thresholds_and_stand_in_the_reason_alone_and_a_fault_is_wrong():
     task = Proteins()
-    for plddt, ptm, status in [(0.81, 0.81, "correct"), (0.8, 0.9, "wrong"), (0.9, 0.8, "wrong"), (0.2, 0.1, "wrong")]:
+    for plddt, ptm, status in [(0.81, 0.81, "correct"), (0.8, 0.9, "wrong"), (0.9, 0.8, "wrong")]:
         verdict = task.judge(FOUR, "MKTA", {"plddt": plddt, "ptm": ptm})
         assert (verdict.status, verdict.reason) == (status, f"plddt={plddt:.6f} ptm={ptm:.6f}")
     assert task.answer(FOUR, "MKTA") is None  # selectors see answers: a figure there would tell them the verdict
-    assert task.judge(FOUR, "MKTA", {}).status == "error"
-    assert task.judge(FOUR, "MKTA", {"plddt": math.nan, "ptm": 0.9}).status == "error"
-
-
-@pytest.mark.parametrize(("prompt", "response", "reason"), PROTEIN_ANSWERS)
-def test_what_cannot_be_an_answer_is_wrong_and_says_why(prompt, response, reason):
-    assert fault(Problem("p", prompt), response) == reason
-    verdict = Proteins().judge(Problem("p", prompt), response, {"plddt": 0.9, "ptm": 0.9})
-    assert (verdict.status, verdict.reason if reason else "") == ("wrong" if reason else "correct", reason)
+    for figures in ({}, {"plddt": math.nan, "ptm": 0.9}):
+        assert task.judge(FOUR, "MKTA", figures).status == "error"
+    for prompt, response, reason in PROTEIN_ANSWERS:
+        assert fault(Problem("p", prompt), response) == reason
+        verdict = task.judge(Problem("p", prompt), response, {"plddt": 0.9, "ptm": 0.9})
+        assert (verdict.status, verdict.reason if reason else "") == ("wrong" if reason else "correct", reason)
 
 
 def test_prompts_of_ones_own_are_read_and_their_given_letters_hold(written):
@@ -88,13 +82,6 @@ def test_the_task_travels_to_a_worker_without_its_model_and_folds_only_published
     assert task.measurer().identity()["plddt_mean"] == "atoms"
     assert task.seconds([(Problem("any", ""), 4)]) is None
     assert "is it random" in refusal_of(Proteins(verifier=str(folder)).check)
-
-
-def test_folding_that_takes_days_is_not_begun_where_nobody_can_be_asked():
-    days = Outlook(11 * 3600.0)
-    require_consent("run", days, Progress(quiet=True, asks=False), "")  # --yes
-    with pytest.raises(HarnessError, match=r"run: not begun, since it takes up to about 11:00:00"):
-        require_consent("run", days, Progress(quiet=True, asks=True), "")
 
 
 def test_missing_weights_are_one_line_with_source_and_licence(harness, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
-"""The command line as a whole: its help is light, every command has one, wrong inputs are one clear line."""
+"""The command line: its help is light, wrong inputs are one clear line, and what `list`, `show` and `select` print."""
 
+import json
 import os
 import re
 from types import SimpleNamespace
@@ -7,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import typer.main
+from support.choosing import LINES, written
+from support.paths import TOY
 from support.processes import harness_command, printed_by, run_to_end
 from support.refusals import error_line
 
@@ -32,12 +35,7 @@ for forbidden, *args in (({heavy!r}, "--help"), ({few!r}, "list"), ({few!r}, "pl
 
 @pytest.mark.parametrize(
     ("chosen", "spins"),
-    [
-        ({}, "1000"),
-        ({"GOMP_SPINCOUNT": "7"}, "7"),
-        ({"OMP_WAIT_POLICY": "PASSIVE"}, "0"),
-        ({"GOMP_SPINCOUNT": "7", "OMP_WAIT_POLICY": "ACTIVE"}, "7"),
-    ],
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7", "OMP_WAIT_POLICY": "ACTIVE"}, "7")],
 )
 def test_openmp_threads_spin_briefly_unless_the_user_says_how_they_wait(chosen, spins, tmp_path):
     np.save(tmp_path / "vectors.npy", np.arange(12.0).reshape(6, 2))
@@ -55,44 +53,29 @@ def test_every_command_answers_help(harness):
     assert len(commands) > 20
     for command in commands:
         outcome = harness(*command, "--help")
-        assert outcome.code == 0, command
-        assert "Usage:" in outcome.out
-        assert harness(*command, "-h").out == outcome.out
+        assert (outcome.code, "Usage:" in outcome.out) == (0, True), command
+    assert harness("run", "-h").out == harness("run", "--help").out
     assert harness("--version").out == f"diversity-harness {__version__}\n"
 
 
+WRONG = [
+    ("--selector uniform --selector uniform", "a selector is given twice"),
+    ("--selector repexp:lam=-1", "repexp: lam must be > 0, got -1"),
+    ("--selector uniform --task colour", "unknown task 'colour' (did you mean 'colours'?"),
+    ("--selector uniform --embeddings x.npz", "--embeddings goes with --pool"),
+    ("--selector uniform --pool x.csv --threshold 7", "--threshold goes with --outcome NAME"),
+    ("--selector repexp,uniform", "write --selector repexp --selector uniform"),
+    ("--selector uniform,mmr:lam=0.5,repexp:lam=1,first=max", "mmr:lam=0.5 --selector repexp:lam=1,first=max"),
+    ("--grid selector=repexp,uniform", "write selector=repexp+uniform"),
+    ("--selector uniform --embedder tfidf,sentence", "one name is wanted, and a comma separates parameters, got 's"),
+]
+
+
 def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, harness):
-    table = [
-        ("--selector uniform --selector uniform", "a selector is given twice"),
-        ("--selector repexp:lam=-1", "repexp: lam must be > 0, got -1"),
-        ("--selector uniform --task colour", "unknown task 'colour' (did you mean 'colours'?"),
-        ("--selector uniform --n 0", "--n must be at least 1, got 0"),
-        ("--selector uniform --seed -1", "--seed must not be negative"),
-        ("--selector uniform --executor local:workers=-1", "workers must be at least 0"),
-        ("--selector uniform --embeddings x.npz", "--embeddings goes with --pool"),
-        ("--selector uniform --outcome active", "--outcome goes with --pool"),
-        ("--selector uniform --pool x.csv --threshold 7", "--threshold goes with --outcome NAME"),
-    ]
-    lines = {args: error_line(toy(*args.split())) for args, _ in table}
-    assert not [(args, lines[args]) for args, reason in table if reason not in lines[args]]
+    lines = {args: error_line(toy(*args.split())) for args, _ in WRONG}
+    assert [(args, lines[args]) for args, reason in WRONG if reason not in lines[args]] == []
     assert "--task game24" in error_line(harness("run", "--selector", "uniform"))
     assert harness("run").code == 2
-
-
-def test_a_list_with_commas_is_one_line_that_names_the_right_form(toy, harness):
-    table = [
-        ("--selector repexp,uniform", "write --selector repexp --selector uniform"),
-        ("--selector mmr:lam=0.5,uniform", "write --selector mmr:lam=0.5 --selector uniform"),
-        ("--selector uniform,mmr:lam=0.5,repexp:lam=1,first=max", "mmr:lam=0.5 --selector repexp:lam=1,first=max"),
-        ("--grid selector=repexp,uniform", "write selector=repexp+uniform"),
-        ("--grid selector=uniform,embedder=tfidf,sentence", "write embedder=tfidf+sentence"),
-        (
-            "--selector uniform --embedder tfidf,sentence",
-            "one name is wanted, and a comma separates parameters, got 's",
-        ),
-    ]
-    lines = {args: error_line(toy(*args.split())) for args, _ in table}
-    assert not [(args, lines[args]) for args, form in table if form not in lines[args]]
     select = harness("select", "--embeddings", "vectors.npz", "-k", 1, "--selector", "repexp, uniform")
     assert error_line(select).endswith("one selector chooses, got 2: --selector repexp or --selector uniform")
 
@@ -103,3 +86,60 @@ def test_a_command_whose_group_is_missing_is_left_out_and_named(capsys, monkeypa
     monkeypatch.setattr("harness.cli.app.load_registry", lambda groups: registered)
     assert app.complete.__wrapped__() is app.app
     assert capsys.readouterr().err == "left out: command 'absent part' from somebody 1.0: no group 'absent'\n"
+
+
+def test_list_names_kind_origin_and_what_it_is(harness, monkeypatch):
+    rows = harness("list", "selectors", "--plugin", TOY, "--json").rows
+    assert {"repexp", "uniform", "spread"} <= {row["name"] for row in rows}
+    (spread,) = [row for row in rows if row["name"] == "spread"]
+    assert spread == {"kind": "selector", "name": "spread", "from": "toy", "what": "Farthest vector first."}
+    assert "unknown kind 'selektors' (did you mean 'selector'?" in error_line(harness("list", "selektors"))
+    assert "repexp" in harness("list").out
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = harness("list", "embedders").out.splitlines()
+    assert lines[-1].startswith("all from diversity-harness ")
+    assert "from" not in lines[1].split()
+
+
+def test_show_gives_parameters_with_defaults_the_formula_and_a_tasks_exact_first_prompt(harness):
+    shown = harness("show", "selector", "repexp")
+    assert ("lam: float = 1.0" in shown.out, "2510.11686" in shown.out) == (True, True)
+    assert harness("show", "repexp").out == shown.out  # a bonus has the name too
+    assert harness("show", "selector", "repexp", "--json").rows["parameters"]["lam"]["default"] == 1.0
+    assert "diversity-harness/uniform" in harness("show", "selector", "uniform").out
+    assert harness("show", "kmeans").out.startswith("selector kmeans, from diversity-harness")
+    assert error_line(harness("show", "kmeens")) == "error: show: nothing is named 'kmeens': did you mean 'kmeans'?"
+    prompt = harness("show", "task", "colours", "--example", "--plugin", TOY).out
+    assert ("Say colour 0 (test)." in prompt, "without a chat template" in prompt) == (True, False)
+    prompt = harness("show", "task", "keyed", "--example", "--plugin", TOY).out
+    assert prompt.endswith("[a model without a chat template]\nSay colour 0 (test). I say\n")
+    value = harness("show", "task", "game24", "--example", "--json").rows
+    assert (value["id"], value["messages"][0]["role"]) == ("1-1-1-8", "user")
+    assert "for tasks only" in error_line(harness("show", "selector", "uniform", "--example"))
+
+
+def test_select_prints_problem_rank_index_and_how_a_response_begins_or_json_lines(harness, tmp_path):
+    pool = written(tmp_path / "pool.jsonl", LINES)
+    select = ("select", "--store", tmp_path / "runs", "--plugin", TOY)
+    shown = harness(*select, "--pool", pool, "--selector", "length:first=long", "-k", "2").out
+    rows = [line.strip().split(maxsplit=3) for line in shown.splitlines() if "test/" in line]
+    assert rows[:2] == [["test/0", "1", "4", "say pink and grey"], ["test/0", "2", "2", "say green"]]
+    assert len(rows) == 6
+    vectors = written(tmp_path / "E.npz", {"plate a": np.eye(3)})
+    shown = harness(*select, "--embeddings", vectors, "--selector", "kmeans", "-k", "1").out
+    assert shown.splitlines()[3].split()[:3] == ["plate", "a", "-"]  # a set has no ranks
+    options = (*select, "--pool", pool, "--selector", "uniform")
+    lines = harness(*options, "-k", 2, "--jsonl").out.splitlines()
+    assert [json.loads(line) for line in lines] == harness(*options, "-k", 2, "--json").rows
+    assert harness(*options).code == 2  # how many to choose must be said
+
+
+def test_a_hostile_response_is_shown_harmlessly(harness, tmp_path):
+    texts = ["\x1b[31mred\x1b[0m", "\ud800", "[bold]x[/bold]", "", "a\nb\tc", "\u202eabc", "x" * 10**6]
+    pool = written(tmp_path / "p.jsonl", [{"problem_id": "p", "responses": texts}])
+    outcome = harness("select", "--pool", pool, "--selector", "uniform", "-k", len(texts))
+    assert outcome.code == 0, outcome.err
+    assert not {"\x1b", "\u202e"} & set(outcome.out)
+    assert max(map(len, outcome.out.splitlines())) < 130
+    assert len(outcome.out.splitlines()) < 2 * len(texts)
+    assert "[bold]x[/bold]" in outcome.out

@@ -1,27 +1,26 @@
-"""The main job on the toy engine: what is made, what is reused, what a failure leaves."""
+"""The main job on the toy engine: rows, cells, dry runs, graders, scores, and later correct responses."""
 
-import io
 import json
+import re
 
+import numpy as np
 import pytest
+from support.json_lines import write_json_lines
 from support.paths import TOY
-from support.stores import all_cells, cell_of, contents, files_of
+from support.refusals import error_line, refusal_of
+from support.stores import cell_of, files_of
 
+import harness as door
 from harness.columns.store import read
-from harness.jobs import run as pipeline
-from harness.jobs.options import RunConfig
+from harness.results import cells, leaderboard
 from harness.results.rows import row
-from harness.system.progress import Progress
 
 
 def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_made_it(toy, tmp_path):
     outcome = toy("--selector", "shuffle:offset=2", "--selector", "spread", "--dim", "3", "--sampler", "nucleus:p=0.8")
     assert outcome.code == 0, outcome.err
-    assert [row["selector"] for row in outcome.rows] == ["shuffle:offset=2", "spread"]
-    assert [row["embedder"] for row in outcome.rows] == ["none", "hidden-mean"]
-    assert {(row["n"], row["problems"], row["task"], row["model"]) for row in outcome.rows} == {
-        (16, 6, "colours", "parrot")
-    }
+    about = [(row["selector"], row["embedder"], row["n"], row["problems"], row["model"]) for row in outcome.rows]
+    assert about == [("shuffle:offset=2", "none", 16, 6, "parrot"), ("spread", "hidden-mean", 16, 6, "parrot")]
     made = [cell_of(tmp_path / "runs", row) for row in outcome.rows]
     beside = [{name: value for name, value in row.items() if name != "controls"} for row in outcome.rows]
     assert [json.loads(json.dumps(row(cell).to_json())) for cell in made] == beside
@@ -31,67 +30,13 @@ def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_ma
     assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
     assert made[1]["inputs"]["embedding"]["dim"] == 3
     assert any(len(set(entry["ranks"])) > 1 for entry in made[0]["problems"])
-    pools = [read(path)["text"].to_pylist() for path in files_of(tmp_path / "runs", "responses")]
-    assert len(set(map(tuple, pools))) == len(pools) == 6  # each problem has a stream of its own
     assert {read(path).shape for path in files_of(tmp_path / "runs", "vectors")} == {(16, 3)}
-
-
-@pytest.mark.slow
-def test_what_is_in_the_store_is_not_made_again(toy):
-    toy("--selector", "shuffle", "--limit", "4")
-    outcome = toy("--selector", "spread")
-    for stage in ("pool", "embeddings", "verdicts"):
-        assert f"{stage}: reused for 4 of 6 problems" in outcome.err
-    assert "sample: 32 responses in" in outcome.err
-    again = toy("--selector", "spread")
-    assert "rankings of spread: reused for 6 of 6 problems" in again.err
-    assert [word for word in ("sample:", "embed:", "verify:", "rank spread:") if word in again.err] == []
-    assert again.rows == outcome.rows
-
-
-@pytest.mark.slow
-def test_a_broken_selector_fails_alone_and_its_cell_says_why_until_a_run_succeeds(toy, tmp_path):
-    plugin = tmp_path / "fickle.py"
-    code = "from harness import hookimpl\nclass Fickle:\n    needs = ()\n    def rank(self, pool, rng):\n{}"
-    code += "\n@hookimpl\ndef register_selectors(register):\n    register('fickle', Fickle)\n"
-    plugin.write_text(code.format("        raise ValueError('not today')"))
-    both = ("--selector", "fickle", "--selector", "shuffle", "--plugin", plugin)
-    outcome = toy(*both)
-    assert (outcome.code, [row["selector"] for row in outcome.rows]) == (1, ["shuffle"])
-    [line] = [line for line in outcome.err.splitlines() if line.startswith("failed: ")]
-    assert "selector 'fickle', problem 'test/0', trial 0: raised ValueError: not today (fickle.py:" in line
-    reasons = [cell.get("failed") for cell in all_cells(tmp_path / "runs")]
-    assert sorted(reason is None for reason in reasons) == [False, True]
-    plugin.write_text(code.format("        yield from range(len(pool))"))  # and an edited plugin is loaded anew
-    outcome = toy(*both)
-    assert (outcome.code, len(outcome.rows)) == (0, 2)
-    first = cell_of(tmp_path / "runs", outcome.rows[0])
-    plugin.write_text(code.format("        yield from range(len(pool))[::-1]"))
-    assert cell_of(tmp_path / "runs", toy(*both).rows[0])["problems"] != first["problems"]
-
-
-def test_a_damaged_file_is_made_again_with_a_line_and_a_costly_one_ends_the_run(toy, tmp_path):
-    rows, before = toy("--selector", "spread").rows, contents(tmp_path / "runs")
-    for kind, ends in (("orders", False), ("verdicts", False), ("responses", True)):
-        for path in (tmp_path / "runs" / "cells").iterdir():  # or nothing would be read
-            path.unlink()
-        one, other, *_ = files_of(tmp_path / "runs", kind)
-        one.write_bytes(other.read_bytes())
-        outcome = toy("--selector", "spread", *(["--embedder", "letters"] if ends else []))
-        if ends:
-            assert outcome.err.splitlines()[-1].endswith(
-                f"{one} is damaged: delete it, and the same command makes it again"
-            )
-        else:
-            assert f"{one} is damaged: it is made again\n" in outcome.err
-            assert (outcome.rows, contents(tmp_path / "runs")) == (rows, before)
 
 
 def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
     outcome = toy("--selector", "shuffle", "--dry-run")
     assert "to do: 1 cell, 6 problems, 96 responses to sample" in outcome.err
-    stages = outcome.rows
-    assert [(row["stage"], row["there"], row["to_make"]) for row in stages] == [
+    assert [(row["stage"], row["there"], row["to_make"]) for row in outcome.rows] == [
         (name, 0, 6) for name in ("sample", "embed", "verify", "rank shuffle")
     ]
     assert not (tmp_path / "runs").exists()
@@ -101,65 +46,141 @@ def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
     assert stages[-4:] == ["rank spread", "rank length", "rank length:first=long", "rank norm"]  # controls are counted
 
 
-def run_with(plugin, store, **options):
-    """What a run shows whose plugin is this file."""
-    shown = io.StringIO()
-    config = RunConfig(selectors=("shuffle",), store=store, plugin_files=(plugin,), **{"engine": "toy", **options})
-    pipeline.run(config, Progress(shown))
-    return shown.getvalue()
+def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(toy, tmp_path):
+    keyed = ("--task", "keyed", "--selector", "shuffle", "--data", "13")
+    assert "nothing here confines 13 colours" in error_line(toy(*keyed))
+    assert not list(tmp_path.rglob("*.parquet"))
+    graded = toy(*keyed, "--unsafe-exec")
+    assert graded.rows[0]["conditions"] == {"room": ["1"]}
+    assert "keyed: grading in room 0" in graded.err
+    assert "room" not in toy(*keyed).err  # nothing to grade: nothing to check
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "reused"),
-    [('wrong("colour")', 'wrong("another colour")', True), ("Say colour", "Name colour", False)],
-)
-def test_another_grader_grades_the_same_pool_and_another_prompt_makes_another(tmp_path, before, after, reused):
-    run_with(TOY, tmp_path / "runs", task="colours")
-    changed = tmp_path / "toy.py"
-    changed.write_text(TOY.read_text().replace(before, after))
-    shown = run_with(changed, tmp_path / "runs", task="colours")
-    assert ("pool: reused for 6 of 6 problems" in shown) == reused
-    assert "verdicts: reused" not in shown
-    assert len(files_of(tmp_path / "runs", "responses")) == (6 if reused else 12)
+# `--scorer`: scores are made once, for those that are missing, and enter the right keys.
 
-
-def test_a_model_without_a_chat_template_is_given_plain_text(tmp_path):
-    run_with(TOY, tmp_path, task="keyed", engine="base", n=2, limit=1)
-    [path] = files_of(tmp_path, "responses")
-    assert set(read(path)["text"].to_pylist()) == {"Say colour 0 (test). I say"}
+POOL = [
+    {"problem_id": "p", "prompt": "Say it.", "responses": ["sky", "tree", "audio", "dog"], "correct": [0, 0, 1, 0]},
+    {"problem_id": "q", "prompt": "Say it.", "responses": ["aa", "by", "gym", "a"], "correct": [0, 0, 0, 1]},
+]
 
 
 @pytest.fixture
-def keyed(harness, tmp_path):
-    """Run the keyed toy task, which has conditions of grading and a second grader."""
+def scoring(harness, written, tmp_path):
+    """Run selectors on POOL with the toy's scorer, or select; the outcome and how many responses it scored."""
 
-    def call(*args):
-        fixed = ("--task", "keyed", "--selector", "shuffle", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
-        return harness("run", *fixed, *(() if "--pool" in args else ("--engine", "toy")), *args)
+    def call(*selectors, command=("run",), scorer="vowels"):
+        names = [word for name in selectors for word in ("--selector", name)]
+        pool = ("--pool", written(POOL), "--plugin", TOY, "--json", "--store", tmp_path / "runs")
+        outcome = harness(*command, *names, *(["--scorer", scorer] if scorer else []), *pool)
+        return outcome, sum(map(int, re.findall(r"^score: (\d+) responses in", outcome.err, re.M)))
 
     return call
 
 
-@pytest.mark.slow
-def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(keyed, tmp_path):
-    outcome = keyed("--data", "13")
-    assert outcome.code == 2
-    assert "nothing here confines 13 colours" in outcome.err
-    assert not list(tmp_path.rglob("*.parquet"))
-    graded = keyed("--data", "13", "--unsafe-exec")
-    assert graded.rows[0]["conditions"] == {"room": ["1"]}
-    assert "keyed: grading in room 0" in graded.err
-    assert "room" not in keyed("--data", "13").err  # nothing to grade: nothing to check
+def test_scores_are_made_once_for_problems_that_lack_them_and_only_rankings_by_a_score_depend_on_them(
+    scoring, tmp_path
+):
+    outcome, _ = scoring("score", "uniform", "dedup", scorer=None)
+    assert outcome.code == 1
+    assert "score: the pool has no scores: give them in the pool file or make them by --scorer" in outcome.err
+    before = files_of(tmp_path / "runs", "orders")
+    outcome, scored = scoring("score", "uniform", "dedup")
+    assert (outcome.code, scored) == (0, 8)
+    assert outcome.rows[0]["samples_to_correct"] == 1.5  # "audio" has most vowels, "a" fewer than "aa"
+    new = [path.parent.name for path in files_of(tmp_path / "runs", "orders") if path not in before]
+    assert [name.split(".")[1] for name in new] == ["score"] * len(POOL)
+    again, scored = scoring("score", "score-mmr")
+    assert (again.code, scored, "scores: reused for 2 of 2 problems" in again.err) == (0, 0, True)
+    [_, path] = files_of(tmp_path / "runs", "scores")
+    path.unlink()
+    assert scoring("majority:weight=vowels")[1] == 4
 
 
-@pytest.mark.slow
-def test_what_was_audited_stays_in_the_row(keyed, tmp_path):
-    plain, audited, again = keyed().rows[0], keyed("--audit"), keyed().rows[0]
-    [cell] = all_cells(tmp_path / "runs")
-    counts = [entry["disputed"] for entry in cell["problems"]]
-    assert plain["disputed"] is None
-    assert audited.rows[0]["disputed"] == again["disputed"] == sum(counts) > 0
-    key = cell["inputs"]["pool"]["key"]
-    total = sum(entry["n"] for entry in cell["problems"])
-    assert f"audit: {sum(counts)} of {total} verdicts disputed; `harness pool audit {key}` lists them" in audited.err
-    assert "audits: reused for 6 of 6 problems" in keyed("--audit").err
+def test_a_selection_scores_with_the_scorer_of_a_run_and_keeps_it(scoring):
+    outcome, scored = scoring("score", command=("select", "-k", 2))
+    assert ([row["order"] for row in outcome.rows], scored) == ([[2, 1], [0, 3]], 8)
+    assert scoring("score")[1] == 0
+    bare, _ = scoring("score-mmr", command=("select", "-k", 2), scorer=None)
+    assert "selector 'score-mmr' reads scores, and problem 'p' has none: give `scores`" in error_line(bare)
+    outcome, scored = scoring("uniform", command=("select", "-k", 2))
+    assert (scored, "reads no scores: none are made" in outcome.err) == (0, True)
+
+
+def test_scores_in_memory_are_given_by_problem_and_name():
+    h = np.eye(3, dtype=np.float32)
+    assert door.select(h, "score", 3, scores=[0.1, np.nan, 0.3], quiet=True).tolist() == [2, 0, 1]
+    assert door.select(["a", "b"], "score:by=rm", 1, scores={"rm": np.array([1, 2]), "x": [2, 1]}, quiet=True) == [1]
+    picks = door.select({1: h, 2: h}, "score", 1, scores={1: [3, 2, 1], 2: {"rm": [1, 2, 3]}}, quiet=True)
+    assert {name: order.tolist() for name, order in picks.items()} == {1: [0], 2: [2]}
+    faults = [
+        (h, [1, 2], "select: problem 'problem': scores 'score' must be a list as long as responses (3), got 2"),
+        ({1: h}, [1, 2, 3], "select: scores must be a mapping of problem ids to numbers here"),
+        ({1: h}, {2: [1, 2, 3]}, "select: scores of '2', which is none of the problems"),
+    ]
+    for source, scores, fault in faults:
+        assert refusal_of(door.select, source, "score", 1, scores=scores, quiet=True).startswith(fault)
+
+
+# `--correct M` and `--enrichment` through every door, on pools of unequal sizes: tables, figures, the report.
+
+OPTIONS = {"selectors": ["uniform", "k-dpp", "repexp"], "trials": 2, "quiet": True, "yes": True}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A pool of six problems of 30 to 80 responses, with vectors; ranked to the first and to the third correct one."""
+    folder, rng, lines, vectors = tmp_path_factory.mktemp("screens"), np.random.default_rng(0), [], {}
+    for place, n in enumerate((30, 40, 50, 60, 70, 80)):
+        correct = rng.permutation([True] * place * 2 + [False] * (n - place * 2)).tolist()
+        lines.append({"problem_id": f"p{place}", "responses": [f"m{i}" for i in range(n)], "correct": correct})
+        vectors[f"p{place}"] = rng.normal(size=(n, 4)).astype(np.float32)
+    np.savez(folder / "vectors.npz", **vectors)
+    write_json_lines(folder / "pool.jsonl", lines)
+    OPTIONS.update(pool=folder / "pool.jsonl", embeddings=folder / "vectors.npz", store=folder / "runs")
+    for options in ({}, {"correct": 3, "enrichment": True}):
+        door.run(**OPTIONS, **options)
+    return folder
+
+
+def test_orders_to_the_first_correct_one_are_filed_as_before_and_later_ones_apart(folder):
+    files = files_of(folder / "runs", "orders")
+    assert len({path.parent.name for path in files if "repexp" in path.parent.name}) == 2
+    results = [row for row in door.run(**OPTIONS, correct=3, enrichment=True) if row.selector in OPTIONS["selectors"]]
+    assert files_of(folder / "runs", "orders") == files  # all of it is reused
+    about = {(row.correct, row.n, row.solvable, list(row.pass_at_k_random)[-1], row.budget) for row in results}
+    assert about == {(3, 80, 4, "30", 16)}  # 16: the largest of which all pools have a subset
+    assert [row.p is None for row in results] == [False] * 3
+    assert [list(row.hits_at_k or {}) for row in results] == [["1", "2"], [], ["1", "2"]]  # 5 % of 30
+
+
+def test_tables_of_another_correct_response_stand_apart_and_say_so(folder, harness, tmp_path):
+    first, third = sorted(
+        leaderboard.boards(leaderboard.gather([folder / "runs" / "cells"])), key=lambda board: board.rows[0].correct
+    )
+    assert ("correct" in first.about, third.about["correct"]) == (False, 3)
+    assert (len(first.rows), len(third.rows)) == (3, 3)
+    text = leaderboard.markdown([third], [])
+    assert "n = 30 to 80 (budgets up to 30), 6 problems (4 solvable), samples to the 3rd correct; " in text
+    assert "pass@k is 3 or more of the first k" in text
+    assert "| samples-to-3rd correct |" in text
+    shown = door.read_results(folder / "runs" / "cells").table()
+    assert "mean rank of the first or 3rd correct response (n + 1 if none)" in shown
+    joined = {(line.selector, line.pools) for line in leaderboard.across([first, third])}
+    assert {("repexp", 1), ("repexp, to the 3rd", 1)} <= joined
+    one, other = (next(row.cell for row in board.rows if row.selector == "repexp") for board in (first, third))
+    line = error_line(harness("compare", one, other, "--in", folder / "runs" / "cells"))
+    assert line.endswith("the cells count to the 1st and to the 3rd correct response: run both with one --correct")
+    again = harness("rerun", other, "--in", folder / "runs" / "cells", "--store", tmp_path / "anew")
+    assert f"rerun: the same cell, {other}, with the same outcomes" in again.err
+    assert cells.correct(cells.read(tmp_path / "anew" / "cells" / f"{other}.json")) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--correct", 501), "--correct must be at most 500, got 501"),
+        (("--correct", 2, "--until-correct"), "run: --until-correct takes no --correct"),
+    ],
+)
+def test_what_cannot_be_counted_is_one_line(harness, options, reason):
+    assert reason in error_line(harness("run", "--task", "game24", *options))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from support.refusals import refusal_of
+from support.refusals import wrongly_refused
 from support.stores import contents, files_of
 from support.toy import Colours, Keyed
 
@@ -16,8 +15,6 @@ from harness.jobs.options import RunConfig
 from harness.jobs.until_correct import Judge
 from harness.results import stopping_times
 from harness.system.json_text import readable
-
-GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
 
 
 def times_by_problem(folder) -> dict[str, tuple[int, bool]]:
@@ -30,6 +27,7 @@ def test_a_sequence_is_the_pool_that_would_be_drawn_up_to_its_first_correct_resp
     [row] = toy("--until-correct", "--n", "40", "--split", "broken", store=tmp_path / "runs").rows
     [pool] = toy("--selector", "head", "--n", "40", "--split", "broken", store=tmp_path / "pool").rows
     assert pool["solvable"] == row["solved"] > 0
+    assert row["censored"] == row["problems"] - row["solved"]
     assert row["errors"] > 0  # an error of the verifier stops nothing
     assert row["selector"] == "in-order"
     times = times_by_problem(tmp_path / "runs")
@@ -41,15 +39,6 @@ def test_a_sequence_is_the_pool_that_would_be_drawn_up_to_its_first_correct_resp
         assert read(stopped)["text"].to_pylist() == read(whole)["text"].to_pylist()[:first]
     assert not (tmp_path / "runs" / "cells").exists()
     assert files_of(tmp_path / "runs", "responses") == []
-
-
-def test_a_budget_that_ends_first_censors(toy, tmp_path):
-    [row] = toy("--until-correct", "--n", "2", "--data", "12").rows
-    times = times_by_problem(tmp_path / "runs")
-    assert row["censored"] == sum(not solved for _, solved in times.values()) > 0
-    assert row["solved"] + row["censored"] == row["problems"] == 12
-    assert {time for time, solved in times.values() if not solved} == {2}
-    assert row["tokens"] == 3 * row["responses"]
 
 
 def test_what_is_in_the_store_is_not_drawn_again_and_what_is_lost_comes_back(toy, tmp_path):
@@ -67,13 +56,18 @@ def test_what_is_in_the_store_is_not_drawn_again_and_what_is_lost_comes_back(toy
     assert contents(tmp_path / "runs") == whole
 
 
+POOLS = [
+    ("selectors", ("head",)),
+    ("grid", "selector=*"),
+    ("pool", Path("x")),
+    ("embedder", "letters"),
+    ("audit", True),
+]
+
+
 def test_what_belongs_to_pools_is_refused():
-    for name, value, option in (
-        *(("selectors", ("head",), "selector"), ("grid", "selector=*", "grid"), ("pool", Path("x"), "pool")),
-        *(("embedder", "letters", "embedder"), ("audit", True, "audit")),
-    ):
-        line = refusal_of(RunConfig, task="colours", until_correct=True, **{name: value})
-        assert line.startswith(f"run: --until-correct takes no --{option}: ")
+    cases = [({name: value}, f"run: --until-correct takes no --{name.removesuffix('s')}: ") for name, value in POOLS]
+    assert wrongly_refused(cases, lambda given: RunConfig(task="colours", until_correct=True, **given)) == []
 
 
 class Ended(Colours):
@@ -95,36 +89,17 @@ def test_equal_responses_are_verified_once_in_the_form_that_the_store_keeps_and_
 
 
 BUSY = """
-from dataclasses import replace
-from harness import hookimpl
-from support import toy
+class Busy(Parrot):
+    states = ()
 
-
-class Busy(toy.Stateless):
     def sample(self, request):
         sampled = super().sample(replace(request, done=lambda j, responses: None))
         return [replace(made, missing={1: "busy"}) for made in sampled]
-
-
-@hookimpl
-def register_engines(register):
-    register("busy", Busy)
 """
 
 
-def test_a_missing_response_hides_which_was_the_first_correct_one(toy, written):
-    outcome = toy("--until-correct", "--engine", "busy", "--plugin", written(BUSY, "busy.py"), "--n", 4)
+def test_a_missing_response_hides_which_was_the_first_correct_one(toy, plugin):
+    own = plugin(BUSY, engine=["Busy"])
+    outcome = toy("--until-correct", "--engine", "busy", "--plugin", own, "--n", 4)
     line = "error: problem 'test/0': 1 responses are missing, and without them the first correct one is unknown"
     assert (outcome.code, outcome.err.splitlines()[-1].startswith(line)) == (2, True)
-
-
-@pytest.mark.slow
-def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_pool(harness, tmp_path):
-    shared = (*GUIDED, "--limit", "6", "--n", "5", "--store", tmp_path, "--json")
-    [row] = harness("run", *shared, "--until-correct").rows
-    [ranked] = harness("run", *shared, "--selector", "in-order").rows
-    assert row["solved"] == ranked["solvable"] > 0
-    assert row["restricted_mean"]["5"] == pytest.approx(ranked["samples_to_correct"])
-    for stopped, whole in zip(files_of(tmp_path, "sequences"), files_of(tmp_path, "responses"), strict=True):
-        ids = read(stopped)["token_ids"].to_pylist()
-        assert ids == read(whole)["token_ids"].to_pylist()[: len(ids)]

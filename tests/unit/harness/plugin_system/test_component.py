@@ -1,16 +1,28 @@
-"""From text on a command line to a built component and back; and `calls.py`."""
+"""From text on a command line to a built component and back; what of its code its key holds; objects of a session."""
 
+import importlib
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 import pytest
-from support.refusals import refusal_of
+from support.notebooks import session
+from support.paths import ROOT
+from support.refusals import refusal_of, wrongly_refused
 
 from harness.plugin_system.calls import needs, picked, require_selector, subset_of
-from harness.plugin_system.component import build, parameters, parse_spec
-from harness.plugin_system.registry import Origin, Registration, Registry
+from harness.plugin_system.component import (
+    SESSION_CODE,
+    build,
+    code_files,
+    described,
+    parameters,
+    parse_spec,
+    registered,
+    source_hash,
+)
+from harness.plugin_system.registry import Origin, Registration, Registry, is_own, load_registry
 
 
 @dataclass(frozen=True)
@@ -28,53 +40,48 @@ def failing():
     raise ValueError("no knobs")
 
 
-@pytest.fixture
-def registry():
-    origin = Origin("dist", "1", "entry")
-    return Registry(
-        [Registration("selector", "knobs", Knobs, origin), Registration("selector", "none", failing, origin)]
-    )
+ORIGIN = Origin("dist", "1", "entry")
+REGISTRY = Registry(
+    [Registration("selector", "knobs", Knobs, ORIGIN), Registration("selector", "none", failing, ORIGIN)]
+)
+FORMLESS = ("knobs:lam", "knobs:lam=1,lam=2", "knobs:=1", "own:", "own:a=1,", "own:a='x'y,b", "own:,a=1")
+WRONG = {
+    "knobs:lam=abc": "knobs: lam must be a valid number",
+    "knobs:count=1.5": "knobs: count must be a valid integer",
+    "knobs:count=none": "knobs: count must be a valid integer",
+    "knobs:first=last": "knobs: first must be 'random' or 'max', got 'last'",
+    "knobs:lamda=1": "knobs: no parameter 'lamda' (did you mean 'lam'? it takes lam, count, first, flag, most)",
+    **dict.fromkeys(FORMLESS, "parameters are written name:key=value"),
+    ":lam=1": "a name is missing",
+    "knob": "unknown selector 'knob' (did you mean 'knobs'?",
+    "none:x=1": "none: no parameter 'x' (it takes none)",
+    "none": "selector 'none' from dist 1 cannot be built: raised ValueError: no knobs (test_component.py:",
+}
+QUOTED = {
+    "own:command='f(1, 2) \"x\"',n=3": {"command": 'f(1, 2) "x"', "n": "3"},
+    'own:pattern="it\'s, (a=b)"': {"pattern": "it's, (a=b)"},
+    "own:pattern=it's,n=1": {"pattern": "it's", "n": "1"},
+    "own:command=python check.py --tolerance=0.1": {"command": "python check.py --tolerance=0.1"},
+}
 
 
-def test_text_is_converted_to_the_declared_types_and_back(registry):
-    built = build(registry, "selector", "knobs:lam=0.1,count=7,first=max,flag=true,most=none")
+def test_text_is_converted_to_the_declared_types_and_back_or_refused_in_one_clear_line():
+    built = build(REGISTRY, "selector", "knobs:lam=0.1,count=7,first=max,flag=true,most=none")
     assert built == Knobs(0.1, 7, "max", True, None)
     assert parameters(built) == {"lam": 0.1, "count": 7, "first": "max", "flag": True, "most": None}
-    assert [str(parse_spec(text)) for text in ("knobs:lam=0.1,first=max", "knobs")] == [
-        "knobs:lam=0.1,first=max",
-        "knobs",
-    ]
+    assert str(parse_spec("knobs:lam=0.1,first=max")) == "knobs:lam=0.1,first=max"
+    assert wrongly_refused(WRONG.items(), lambda spec: build(REGISTRY, "selector", spec)) == []
+    for again in (parse_spec, lambda text: parse_spec(str(parse_spec(text)))):
+        assert {text: dict(again(text).params) for text in QUOTED} == QUOTED
 
 
-def test_a_wrong_spec_is_one_clear_line(registry):
-    table = {
-        "knobs:lam=abc": "knobs: lam must be a valid number",
-        "knobs:count=1.5": "knobs: count must be a valid integer",
-        "knobs:count=none": "knobs: count must be a valid integer",
-        "knobs:first=last": "knobs: first must be 'random' or 'max', got 'last'",
-        "knobs:lamda=1": "knobs: no parameter 'lamda' (did you mean 'lam'? it takes lam, count, first, flag, most)",
-        "knobs:lam": "parameters are written name:key=value",
-        "knobs:lam=1,lam=2": "parameters are written name:key=value",
-        "knobs:=1": "parameters are written name:key=value",
-        ":lam=1": "a name is missing",
-        "knob": "unknown selector 'knob' (did you mean 'knobs'?",
-        "none:x=1": "none: no parameter 'x' (it takes none)",
-        "none": "selector 'none' from dist 1 cannot be built: raised ValueError: no knobs (test_component.py:",
-    }
-    lines = {spec: refusal_of(build, registry, "selector", spec) for spec in table}
-    assert [line for spec, line in lines.items() if table[spec] not in line] == []
-
-
-def test_a_selector_has_one_of_two_methods_and_needs_columns_that_exist():
+def test_a_selector_has_one_of_two_methods_and_each_pick_is_checked_when_it_arrives():
     ranker, subset = SimpleNamespace(rank=min), SimpleNamespace(select=min, needs=())
     assert (require_selector("x", ranker), require_selector("x", subset)) == (ranker, subset)
     assert (needs(ranker), needs(subset)) == (("embeddings",), ())
     assert refusal_of(require_selector, "x", 3) == "selector 'x': has neither rank(pool, rng) nor select(pool, k, rng)"
     line = refusal_of(require_selector, "x", SimpleNamespace(rank=min, needs=("logprobs", "verdicts")))
     assert line == "selector 'x': needs ['verdicts']; it can need 'embeddings', 'logprobs', 'scores'"
-
-
-def test_a_pick_that_is_no_new_index_of_the_pool_is_refused_when_it_arrives():
     for second, fault in (
         (1.0, "an index must be an integer, got 1.0"),
         (True, "an index must be an integer, got True"),
@@ -91,14 +98,154 @@ def test_a_pick_that_is_no_new_index_of_the_pool_is_refused_when_it_arrives():
     assert refusal_of(subset_of, greedy, [None] * 9, 2, None) == "select gave 3 indices for k = 2"
 
 
-def test_a_value_in_quotes_may_have_commas():
-    specs = {
-        "own:command='f(1, 2) \"x\"',n=3": {"command": 'f(1, 2) "x"', "n": "3"},
-        'own:pattern="it\'s, (a=b)"': {"pattern": "it's, (a=b)"},
-        "own:pattern=it's,n=1": {"pattern": "it's", "n": "1"},
-        "own:command=python check.py --tolerance=0.1": {"command": "python check.py --tolerance=0.1"},
+# Code in keys: the whole files of a component's module and of what that imports of its package.
+
+PICKS = "class Picks:\n    def rank(self, pool, rng):\n        return iter(())\n"
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """Write `name__inner="source"` to name/inner.py in a folder on `sys.path`; return the folder."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def call(**files):
+        for name, text in files.items():
+            path = tmp_path.joinpath(*name.split("__")).with_suffix(".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        importlib.invalidate_caches()
+        return tmp_path
+
+    return call
+
+
+def test_an_edit_of_a_built_in_selector_changes_the_keys_of_those_that_import_it_alone():
+    homes = {each.name: each.load().__module__ for each in load_registry().of_kind("selector")}
+    own = {name: ROOT / f"{home.removeprefix('harness_').replace('.', '/')}.py" for name, home in homes.items()}
+    assert len(own) > 20
+    shared = {
+        name: {other for other in own if own[other] in code_files(homes[name]) and own[other] != own[name]}
+        for name in own
     }
-    assert {text: dict(parse_spec(text).params) for text in specs} == specs
-    assert {text: dict(parse_spec(str(parse_spec(text))).params) for text in specs} == specs
-    for wrong in ("own:", "own:a=1,", "own:a='x'y,b", "own:,a=1"):
-        assert "parameters are written name:key=value" in refusal_of(parse_spec, wrong)
+    assert {name for name, others in shared.items() if len(others) > 3} == set()
+    assert shared["uniform"] == shared["repexp"] == shared["kcenter"] == set()
+    assert "answer-round-robin" in shared["outcome-ucb"]
+    task = load_registry().find("task", "mbppplus").load()  # code that is sent into the sandbox counts
+    assert {"inside.py", "confinement.py"} <= {file.name for file in code_files(task.__module__)}
+
+
+def test_imports_in_functions_in_a_circle_and_in_try_are_followed_within_the_top_package_and_none_is_made(source):
+    folder = source(
+        circle__picks=f"from . import a\n{PICKS}",
+        circle__a="from .deep.b import x\ntry:\n    from ._c import y\nexcept ImportError:\n    from ._slow import y\n",
+        circle__deep__b="def f():\n    import circle.a as a, numpy\n    from circle.heavy.part import x\nx = 1\n",
+        circle___slow="import beside\ny = 1\n",
+        circle__unrelated="z = 1\n",
+        circle__heavy__part="x = 1\n",
+        beside="z = 1\n",
+    )
+    (folder / "circle" / "heavy" / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    picks = importlib.import_module("circle.picks").Picks()
+    files = {str(file.relative_to(folder).with_suffix("")): file for file in code_files("circle.picks")}
+    names = ("picks", "a", "deep/b", "_slow", "heavy/part")
+    assert {f"circle/{name}" for name in names} == files.keys() - {"circle/heavy/__init__"}
+    hashes = {source_hash(picks)}
+    for file in sorted(files.values()):
+        file.write_text(f"{file.read_text()}# a comment counts\n")
+        hashes.add(source_hash(picks))
+    assert len(hashes) == 1 + len(files)
+
+
+def test_a_plugin_file_counts_with_those_beside_it_and_a_factory_in_another_module_too(source):
+    plugin = "import helper, numpy, harness\nfrom harness import hookimpl\n\n"
+    plugin += f"{PICKS}\n@hookimpl\ndef register_selectors(register):\n    register('mine', Picks)\n"
+    folder = source(plugin=plugin, helper="x = 1\n", unrelated="x = 1\n")
+
+    def about():
+        registry = load_registry([folder / "plugin.py"], groups=())
+        return described(registry.find("selector", "mine"), build(registry, "selector", "mine"))
+
+    before = about()
+    assert {file.name for file in code_files("harness_file_plugin")} == {"plugin.py", "helper.py"}
+    source(helper="x = 2\n")
+    assert about() != before
+    source(factory__picks=PICKS, factory__make="def make():\n    from .picks import Picks\n    return Picks()\n")
+    made = Registration("selector", "made", importlib.import_module("factory.make").make, Origin("mine", "1", "made"))
+    component = build(Registry([made]), "selector", "made")
+    before = described(made, component)["code"]
+    source(factory__make="def make():\n    return 1\n")
+    assert described(made, component)["code"] != before
+
+
+# Objects of a session as selectors: registered for one call, named by their fields, keyed by all that they hold.
+
+CELL = """
+from dataclasses import dataclass
+import numpy as np
+
+class Plain:
+    def __init__(self, power=2, weights=None):
+        self.power, self.weights = power, weights
+    def rank(self, pool, rng):
+        return iter(range(len(pool)))
+
+@dataclass(frozen=True)
+class Data:
+    power: float = 2.0
+    first: str = "max"
+    def select(self, pool, k, rng):
+        return range(k)
+
+class Needy(Plain):
+    def __init__(self, must):
+        pass
+"""
+CLASSES = session(CELL)
+Plain, Data, Needy = CLASSES["Plain"], CLASSES["Data"], CLASSES["Needy"]
+
+
+def key_of(selector):
+    with registered([selector]) as (name,):
+        registry = load_registry(groups=())
+        return described(registry.find("selector", name), build(registry, "selector", name))
+
+
+def test_an_object_is_registered_for_one_call_built_as_it_is_and_named_by_the_fields_that_differ():
+    given = ("repexp:lam=0.1", Plain(), Data(3.0), Data(4.0, "min"))
+    with registered(given) as names:
+        assert list(names) == ["repexp:lam=0.1", "Plain(power=2)", "Data(power=3.0)", "Data(power=4.0, first='min')"]
+        for name, mine in zip(names[1:], given[1:], strict=True):
+            assert is_own(name)
+            assert build(load_registry(groups=()), "selector", name) is mine
+    assert not is_own(names[1])
+    assert "unknown selector 'Plain" in refusal_of(load_registry(groups=()).find, "selector", names[1])
+    refused = [
+        ([3], "a selector is a spec such as 'repexp:lam=0.1', or an object with rank(pool, rng), got 3"),
+        ([Data, Data(first="a:b")], "two selectors are called 'Data'"),
+        ([Needy], "selector Needy cannot be built: raised TypeError: "),
+    ]
+    assert wrongly_refused(refused, lambda selectors: registered(selectors).__enter__()) == []
+
+
+def test_a_notebooks_class_has_another_key_in_each_call_and_one_of_a_file_is_keyed_by_its_fields_and_file(
+    tmp_path, monkeypatch
+):
+    about = {"name": "Data", "params": {"power": 2.0, "first": "max"}, "dist": "session", "code": ""}
+    assert key_of(Data()) | {"code": ""} == about
+    assert key_of(Data())["code"] != key_of(Data())["code"]
+    names = {"__name__": "without_a_file"}
+    exec(PICKS, names)
+    assert (source_hash(Registry()), len(SESSION_CODE) > 16) == ("", True)  # the core is in no key
+    assert source_hash(names["Picks"]()) == source_hash(names["Picks"]()) != ""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raced.py").write_text(CELL)
+    import raced
+
+    about = key_of(raced.Plain(3, [0.5, {"a": None}]))
+    assert about["params"] == {"power": 3, "weights": [0.5, {"a": None}]}
+    assert key_of(raced.Plain(3, [0.5, {"a": None}])) == about
+    others = [raced.Plain(3, np.arange(3)), raced.Plain(3, np.arange(3)), raced.Plain(), raced.Data()]
+    keys = [key_of(each) for each in (*others, raced.Plain(3, object()), raced.Plain(3, object()))]
+    (tmp_path / "raced.py").write_text(CELL + "# more\n")
+    keys = [about, *keys, key_of(raced.Plain(3, [0.5, {"a": None}]))]
+    assert [key for key in keys if keys.count(key) > 1] == []

@@ -1,4 +1,4 @@
-"""Reading pool files: how they are packed and divided, which layout they have, why one is refused; our own layout."""
+"""Reading pool files: how they are packed, which layout they have, and which problem of a task each line answers."""
 
 import gzip
 import json
@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from corpora.pool_faults import CODET, NO_POOLS, OWN, OWN_LINES
+from corpora.pool_faults import CODET, ID_TABLES, NO_POOLS, OWN, OWN_LINES
 from support.paths import ROOT
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import refusal_of, wrongly_refused
+from support.toy import Colours
 
-from harness import HarnessError
-from harness.pools.reading import Layouts, pool_digest, read_pool
+from harness import HarnessError, Problem, Task
+from harness.pools.reading import IdTable, Joined, Joiner, Layouts, pool_digest, read_pool, remarks
 from harness.pools.record import PoolRecord
 
 
@@ -51,12 +52,10 @@ def test_lines_that_need_no_grouping_are_read_one_at_a_time(written):
             next(records)
 
 
-def test_what_is_no_pool_is_refused_in_one_line_with_the_place(written):
+def test_what_is_no_pool_a_malformed_line_or_missing_is_refused_in_one_line_with_the_place(written, tmp_path):
     assert not wrongly_refused(NO_POOLS, lambda content: list(read_pool(written(content), layouts=LAYOUTS)))
+    assert not wrongly_refused(OWN_LINES, lambda line: list(read_pool(written([line]))))
     assert pool_refusal(written("")).endswith("see docs/pools.md")
-
-
-def test_a_missing_path_and_a_folder_without_pool_files_are_refused(tmp_path):
     assert pool_refusal(tmp_path / "absent.jsonl").endswith("no such file")
     (tmp_path / "bare").mkdir()
     assert "a folder without *.jsonl files" in pool_refusal(tmp_path / "bare")
@@ -83,28 +82,164 @@ def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written)
     bare, full = read_pool(written([{"problem_id": "b", "responses": ["", "\ud800", "\0"]}, line]))
     assert bare == PoolRecord("b", ["", "\ud800", "\0"])
     assert full == PoolRecord(**line)
-    assert full.logprobs == [-1.0, -2.5]
-    assert full.correct == [True, False]
+    assert (full.logprobs, full.correct) == ([-1.0, -2.5], [True, False])
     responses = full.as_responses()
     assert (list(responses.finish), responses.lengths.tolist()) == (["stop", "length"], [1, 1])
     assert list(bare.as_responses().finish) == ["stop"] * 3
-
-
-def test_scores_are_a_list_or_lists_by_name_and_null_where_unknown(written):
-    line = {"problem_id": "a", "responses": ["x", "y"]}
     for given, expected in (
         ([0.5, None], {"score": [0.5, None]}),
         ({"rm": [1, 2], "judge": [None, -3]}, {"rm": [1, 2], "judge": [None, -3]}),
         (None, {}),
     ):
-        path = written([line | {"scores": given}])
-        [record] = read_pool(path)
+        [record] = read_pool(written([{"problem_id": "a", "responses": ["x", "y"], "scores": given}]))
         assert record.scores == expected
-        read = record.as_responses().scores
-        wanted = {name: np.array(column, np.float64) for name, column in expected.items()}
-        assert read.keys() == wanted.keys()
-        assert all(np.array_equal(read[name], wanted[name], equal_nan=True) for name in wanted)
+        np.testing.assert_equal(
+            record.as_responses().scores, {name: np.array(column, float) for name, column in expected.items()}
+        )
 
 
-def test_a_malformed_line_is_refused_with_its_place_and_fault(written):
-    assert not wrongly_refused(OWN_LINES, lambda line: list(read_pool(written([line]))))
+# Which problem a line answers.
+
+EGGS, HENS = "How many eggs are there?", "How many hens are there?"
+
+
+class Puzzles(Task):
+    """Problems p0, p1, ... with these prompts; asked in a chat of two messages."""
+
+    def __init__(self, *prompts, references=None):
+        self.list = [
+            Problem(f"p{i}", prompt, references[i] if references else None) for i, prompt in enumerate(prompts)
+        ]
+
+    def problems(self, split):
+        return self.list
+
+    def messages(self, problem):
+        last = f"Solve: {problem.prompt} Answer with a number."
+        return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": last}]
+
+
+def joined(task, prompt, name="line-1", ids=None):
+    """The id of the problem that a line with this prompt joins to, and how."""
+    problem, way = Joiner(task, task.problems("test"), ids)(PoolRecord(name, ["x"], prompt=prompt))
+    return (problem and problem.id, way)
+
+
+def test_ids_come_before_prompts_and_raw_prompts_before_rendered_ones():
+    task = Puzzles(EGGS, "Solve: p Answer with a number.", "p")
+    assert joined(task, EGGS, "p2") == ("p2", "id")
+    assert joined(task, " How  many\neggs are there?") == ("p0", "prompt")
+    assert joined(task, "Solve: p Answer with a number.") == ("p1", "prompt")
+    assert joined(task, "Be brief.\nSolve: p Answer with a number.") == ("p2", "rendered")
+    assert joined(task, f"Solve: {EGGS} Answer with a number.") == ("p0", "rendered")  # the last message alone
+    assert joined(task, "nothing of the kind") == (None, "")
+    join = Joiner(task, task.problems("test"))
+    assert join(PoolRecord("doc-0", ["x"], more_ids=["p1", "p0"]))[0].id == "p1"
+    assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=["p", EGGS]))[0].id == "p2"
+    # Of doubles with one reference the first is taken, others are left out.
+    assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="181"), EGGS)[0] == "p0"
+    assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="182"), EGGS)[0] is None
+
+
+ROWS = [{"task_id": "p3", "prompt": EGGS}, {"task_id": "p2", "prompt": HENS}]
+CSV = f"task_id,prompt\np3,{EGGS}\np2,{HENS}\n"
+
+
+def test_a_table_of_ids_may_be_json_lines_or_csv_and_name_lines_by_id_or_prompt(written):
+    for content, name in (
+        (ROWS, "table.jsonl"),
+        (gzip.compress(CSV.encode(), mtime=0), "table.csv.gz"),
+        ("task_id,pool_id,prompt\np3,line-1,\np2,line-2,elsewhere\n", "by_line.csv"),
+        ([{"task_id": 3, "pool_id": 1}, {"task_id": "p3", "pool_id": " line-1 "}, ROWS[1]], "mixed.jsonl"),
+    ):
+        ids = IdTable(written(content, name))
+        lines = [PoolRecord("line-1", ["x"], prompt=EGGS), PoolRecord("line-2", ["x"], prompt=HENS)]
+        assert list(map(ids.find, lines)) == ["p3", "p2"], name
+
+
+def test_a_line_joins_as_the_table_says_or_not_at_all_and_others_as_without_it(written):
+    task = Puzzles(EGGS, HENS)
+    ids = IdTable(written([{"task_id": "p1", "pool_id": "a"}, {"task_id": "elsewhere", "pool_id": "b"}]))
+    assert joined(task, EGGS, "a", ids) == ("p1", "--ids")
+    assert joined(task, EGGS, "b", ids) == (None, "--ids")
+    assert joined(task, EGGS, "c", ids) == ("p0", "prompt")
+    rows = [{"task_id": f"p{i}", "prompt": text} for i, text in ((0, "x"), (1, " x "), (1, "y"), (1, "y"), (0, "x"))]
+    ids = IdTable(written(rows))
+    assert joined(task, "x", ids=ids) == (None, "")  # a prompt that a table gives to two problems
+    assert joined(task, "y", ids=ids) == ("p1", "--ids")
+
+
+def test_each_fault_of_a_table_is_refused_with_its_place(written, tmp_path):
+    def read(content):
+        return IdTable(written(content, "table.jsonl" if isinstance(content, list) else "table.csv"))
+
+    assert not wrongly_refused(ID_TABLES, read)
+    assert refusal_of(IdTable, tmp_path / "absent.csv").endswith("absent.csv: no such file")
+
+
+TWENTY, MAKE = "a" * 20, "Make 24 from the numbers 1 1 1 1"
+NUMBERS = Puzzles(MAKE, "12 eggs and 13 hens: which?")
+NESTED = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.", HENS)
+
+
+def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_that_goes_on_is_another_problem():
+    task = Puzzles(EGGS, "4 5 6 10")
+    for puzzles, text, joins in (
+        (task, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>", "p0"),
+        (task, "user Solve: 4 5 6 10 Answer with a number. assistant", "p1"),  # as it is asked
+        (task, "user How many eggs are there, then? assistant", None),
+        (Puzzles("a" * 19), f"user {'a' * 19} assistant", None),  # too short to look for
+        (Puzzles(TWENTY), f"user {TWENTY}", "p0"),
+        (NESTED, f"user Ada has 3 hens. {EGGS} Say why. assistant", "p1"),
+        (NESTED, f"user {EGGS} Say why, and when. assistant", "p2"),
+        (NESTED, f"{EGGS} Again: {EGGS}", "p0"),
+        (NESTED, f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:", None),
+        *((NUMBERS, f"user {MAKE}{after} assistant", None) for after in ("3", "3.", ".5", "0 and")),
+        (NUMBERS, f"user {MAKE}. assistant", "p0"),
+        *((NUMBERS, f"user {before}12 eggs and 13 hens: which? assistant", None) for before in ("1.", "1")),
+        (NUMBERS, "user .12 eggs and 13 hens: which? assistant", "p1"),
+    ):
+        assert joined(puzzles, text) == (joins, "within" if joins else ""), text
+
+
+# A pool file read with the problem of each line.
+
+TASK = Colours()  # its prompts are `Say colour 0 (test).`
+PROMPTS = [problem.prompt for problem in TASK.problems("test")]
+
+
+@pytest.fixture
+def index_of(written):
+    """The index of a pool of these lines, joined to the toy task, also by a table of ids."""
+
+    def call(lines, *rows):
+        ids = IdTable(written([*rows], "table.jsonl")) if rows else None
+        pool = Joined(written(lines), Joiner(TASK, TASK.problems("test"), ids))
+        joined = [problem.id for _, problem in pool]
+        index = pool.index()
+        assert joined == [entry["id"] for entry in index["entries"]]
+        return index
+
+    return call
+
+
+def line(name, prompt=None, **more):
+    return {"problem_id": name, "responses": ["x"], "prompt": prompt, **more}
+
+
+def test_how_lines_joined_and_which_did_not_is_told_and_a_pool_of_which_none_joins_is_refused(index_of):
+    lost = [line(f"lost-{i}") for i in range(6)]
+    lines = [line("test/0"), line("a", PROMPTS[1]), line("c"), *lost]
+    assert list(remarks(index_of(lines, {"task_id": "test/3", "pool_id": "c"}))) == [
+        "pool: joined 1 by the table of --ids, 1 by id, 1 by prompt",
+        "pool: 6 of 9 problems join to none of the task's: 'lost-0', 'lost-1', 'lost-2', 'lost-3', 'lost-4', ...",
+    ]
+    assert not list(remarks(index_of([line("test/0")])))
+    elsewhere = refusal_of(index_of, [line("elsewhere"), line("x")])
+    assert "none of its 2 problems is the task's, by id or by prompt; the first is 'elsewhere'" in elsewhere
+    assert elsewhere.endswith("check the split, or give a table of --ids")
+    row = {"task_id": "HumanEval/0", "pool_id": "line-1"}
+    assert refusal_of(index_of, [line("line-1")], row).endswith("check the split, or the table")
+    assert "names no line of pool" in refusal_of(index_of, [line("test/0")], row)
+    double = refusal_of(index_of, [line("a", PROMPTS[1]), line("test/1")])
+    assert "'test/1' and 'a' both join to problem 'test/1'" in double

@@ -33,6 +33,7 @@ ANY = """
     def register_layouts(register):
         register("anything", {factory})
 """
+NOTES = []
 
 
 @pytest.fixture
@@ -48,15 +49,10 @@ def plugin(tmp_path):
 
 
 @pytest.fixture
-def notes():
-    """The lines that layouts say."""
-    return []
-
-
-@pytest.fixture
-def layouts(plugin, notes):
-    """The layouts of a registry with a plugin's."""
-    return lambda *args, **how: Layouts(load_registry([plugin(*args, **how)]), notes.append)
+def layouts(plugin):
+    """The layouts of a registry with a plugin's; what they say is in `NOTES`."""
+    NOTES.clear()
+    return lambda *args, **how: Layouts(load_registry([plugin(*args, **how)]), NOTES.append)
 
 
 def built_in(kind):
@@ -78,14 +74,9 @@ def test_of_the_built_in_layouts_exactly_one_fits_each_line_and_each_file(writte
     assert matches == [[name] for name in expected.split()]
 
 
-def test_a_layout_that_fits_everything_takes_the_lines_of_others_but_never_our_own(written, layouts):
-    both = layouts()
-    assert next(read_pool(written([LINES["verl"]]), layouts=both)).problem_id == "p"
-    assert next(read_pool(written([{"x": 1}]), layouts=both)).problem_id == "p"
-    assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
-
-
-def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_for_its(tmp_path, written):
+def test_another_tools_parquet_is_not_taken_for_lightevals_and_a_layout_of_folders_covers_every_file_below(
+    tmp_path, written
+):
     both, notes = Layouts(load_registry([FILE_LAYOUTS])), []
     pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "pool.parquet")
     (record,) = read_pool(tmp_path / "pool.parquet", notes.append, both)
@@ -93,12 +84,8 @@ def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_fo
     pq.write_table(pa.table({"y": ["a", "b"]}), tmp_path / "pool.parquet")
     assert "its columns are y; of parquet files those of lighteval" in pool_refusal(tmp_path / "pool.parquet", both)
     assert "; parquet with a column `x`; " in pool_refusal(written([{"q": 1}]), both)
-
-
-def test_a_layout_of_folders_covers_every_file_below_unless_it_names_some(tmp_path, written):
     for name in ("pool/a/1.txt", "pool/2.txt", "pool/b.md"):
         written(b"x", name)
-    both = Layouts(load_registry([FILE_LAYOUTS]))
     assert next(read_pool(tmp_path / "pool", layouts=both)).responses == ["x", "x"]
     named = FILE_LAYOUTS.read_text() + "\nFolder.files = lambda self, path: [path / 'b.md']\n"
     only_one = Layouts(load_registry([written(named, "named.py")]))
@@ -108,25 +95,15 @@ def test_a_layout_of_folders_covers_every_file_below_unless_it_names_some(tmp_pa
     assert [first == second for first, second in zip(before, now, strict=True)] == [False, True]
 
 
-# Broken layouts
-
-
 @pytest.mark.parametrize(("how", "reason"), BROKEN_LAYOUTS)
-def test_a_broken_layout_is_left_out_with_a_line(written, layouts, notes, how, reason):
+def test_a_broken_layout_is_left_out_with_a_line(written, layouts, how, reason):
     both = layouts(**how)
     assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
-    assert not notes  # no other layout was asked
+    assert not NOTES  # no other layout was asked
     assert next(read_pool(written([LINES["verl"]]), layouts=both)).responses == ["o"]
-    (note,) = notes
+    (note,) = NOTES
     assert note.startswith("pool: layout 'anything' of anything is left out: ")
     assert reason in note
-
-
-def test_a_plugin_that_cannot_be_imported_is_named_where_a_layout_is_unknown(written):
-    registry = load_registry()
-    registry.faults.append(Fault(Origin("acme-pools", "1.0", "acme"), "failed to import"))
-    message = pool_refusal(written([{"q": 1}]), Layouts(registry))
-    assert message.endswith("; broken plugins, see `harness doctor`: 'acme' of acme-pools 1.0")
 
 
 @pytest.mark.slow
@@ -137,37 +114,26 @@ def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, 
     assert not wrongly_refused(expected, lambda read: list(read_pool(path, layouts=layouts(read))))
     place = pool_refusal(written(b"{}\n3\n"), layouts())  # a refusal of the reader of lines stays as it is
     assert place == f"pool {path}, line 2: expected JSON objects, one a line or all in one array, got '3'"
+    registry = load_registry()
+    registry.faults.append(Fault(Origin("acme-pools", "1.0", "acme"), "failed to import"))
+    message = pool_refusal(written([{"q": 1}]), Layouts(registry))
+    assert message.endswith("; broken plugins, see `harness doctor`: 'acme' of acme-pools 1.0")
 
 
-@pytest.mark.parametrize(
-    ("reference", "kept"),
-    [(7, 7), (["a", None, True], ["a", None, True]), (0.5, "0.5"), ([[1]], "[[1]]"), (10**1300, None)],
-)
-def test_the_reference_of_a_record_is_kept_as_the_store_can_hold_it(written, layouts, reference, kept):
-    read = f"yield PoolRecord('p', ['x'], reference={reference if kept is not None else '10**9999'})"
-    (record,) = read_pool(written([{"x": 1}]), layouts=layouts(read))
-    assert (record.reference, type(record.reference)) == (kept, type(kept))
-
-
-# Keys
+def test_the_reference_of_a_record_is_kept_as_the_store_can_hold_it(written, layouts):
+    pairs = ((7, 7), (["a", None, True], ["a", None, True]), (0.5, "0.5"), ([[1]], "[[1]]"), ("10**9999", None))
+    for reference, kept in pairs:
+        (record,) = read_pool(
+            written([{"x": 1}]), layouts=layouts(f"yield PoolRecord('p', ['x'], reference={reference})")
+        )
+        assert (record.reference, type(record.reference)) == (kept, type(kept))
 
 
 def test_only_the_code_of_a_layout_that_is_not_built_in_stands_in_a_key(written, layouts):
     others = layouts(fits="return 'q' in value")
     for line in LINES.values():
-        assert others.in_key(written([line])) is None
-        assert Layouts().in_key(written([line])) is None
+        assert others.in_key(written([line])) is Layouts().in_key(written([line])) is None
     path = written([{"q": "1 + 1?"}])
     identity = layouts().in_key(path)
-    assert identity["name"] == "anything"
-    assert layouts().in_key(path) == identity
+    assert (identity["name"], layouts().in_key(path)) == ("anything", identity)
     assert layouts("yield PoolRecord('other', ['x'])").in_key(path) != identity
-
-
-def test_no_plugin_changes_the_key_of_a_pool_of_a_built_in_layout(harness, tmp_path, written, plugin):
-    more = ("--plugin", plugin(fits="return 'q' in value"), "--store", tmp_path / "runs", "--json")
-    pools, plain = [written([LINES[name]]) for name in ("own", "verl")], ("--store", tmp_path / "plain", "--json")
-    keys = [harness("pool", "import", pool, *more).rows["pool"] for pool in pools]
-    assert keys == [harness("pool", "import", pool, *plain).rows["pool"] for pool in pools]
-    other = harness("pool", "import", written([{"q": "1 + 1?"}]), *more).rows
-    assert (other["problems"], other["pool"] in keys) == (1, False)

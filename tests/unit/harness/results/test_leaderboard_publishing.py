@@ -11,6 +11,7 @@ from harness import testing
 from harness.plugin_system.component import build, described
 from harness.plugin_system.registry import load_registry
 from harness.results.leaderboard import publish, validate
+from harness.results.published import places, read
 
 PROBLEMS = [entry("p0", [1, 3]), entry("p1", [2, 2])]
 
@@ -46,45 +47,31 @@ def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(built_by, tm
     ]
     paths = keep(tmp_path / "cells", *several, built_by("shuffle", seed=1))
     rows = publish([], tmp_path, tmp_path / "results", [TOY])
-    assert sorted(row["file"] for row in rows) == sorted(
-        str(tmp_path / "results" / "colours" / path.name) for path in (*paths[:3], paths[4])
-    )
+    file = tmp_path / "results" / "colours.parquet"
+    assert [row["file"] for row in rows] == [str(file)] * 4
+    kept = {place.key: read(place) for place in places([tmp_path / "results"])}
+    assert sorted(kept) == sorted(path.stem for path in (*paths[:3], paths[4]))
     shown = {row["cell"]: row["conformance"] for row in rows}
     first, broken, older = (shown[path.stem] for path in paths[:3])
     assert first.startswith("passes ")
     assert broken.startswith("fails ")
     assert older == "not tried: another version of it is installed here"
-    assert len(list((tmp_path / "results" / "conformance").iterdir())) == 2
+    assert len(json.loads((tmp_path / "results" / "conformance.json").read_text())) == 2
     assert validate([tmp_path / "results"]) == []
     assert '"from"' in paths[0].read_text()
-    assert '"from"' not in (tmp_path / "results" / "colours" / paths[0].name).read_text()
+    assert "from" not in kept[paths[0].stem]
     assert shown[paths[4].stem] == first
-
-
-def test_a_badge_of_another_kit_is_made_anew_where_the_selector_is_installed(built_by, quick_kit, tmp_path):
-    keep(tmp_path / "cells", built_by("shuffle"))
-    publish([], tmp_path, tmp_path, [TOY])
-    [path] = (tmp_path / "conformance").iterdir()
-    fresh = path.read_text()
-    for kit, plugins, shown in (("an older one", [], "passes 1"), (json.loads(fresh)["kit"], [TOY], "fails 2")):
-        failed = ["a", "b"] if plugins else []
-        path.write_text(json.dumps(json.loads(fresh) | {"kit": kit, "passed": 1, "failed": failed}))
-        [row] = publish([], tmp_path, tmp_path, plugins)
-        assert row["conformance"] == shown  # it cannot be tried here, or need not be
-    path.write_text(json.dumps(json.loads(fresh) | {"kit": "an older one"}))
-    publish([], tmp_path, tmp_path, [TOY])
-    assert path.read_text() == fresh
 
 
 def test_cells_are_named_by_the_beginning_of_their_keys_and_there_must_be_some(tmp_path):
     line = refusal_of(publish, [], tmp_path, tmp_path / "results", [])
-    assert line == f"results publish: {tmp_path}/cells holds no cells: `harness run` makes them"
+    assert line == f"results publish: {tmp_path} holds no cells: `harness run` makes them"
     assert validate([tmp_path]) == [f"results {tmp_path}: holds no cells; `harness results publish` copies them there"]
     paths = keep(tmp_path / "cells", cell(PROBLEMS), cell(PROBLEMS, "shuffle"), failed_cell("twice", "it broke"))
     rows = publish([paths[1].stem[:8]], tmp_path, tmp_path / "results", [])
     assert [row["cell"] for row in rows] == [paths[1].stem]
     for key, fault in (
-        ("zzz", f"no cell 'zzz' in {tmp_path}/cells (3 are there)"),
+        ("zzz", f"no cell 'zzz' in {tmp_path} (3 are there)"),
         (paths[2].stem, "failed (it broke)"),
     ):
         assert fault in refusal_of(publish, [key], tmp_path, tmp_path / "results", [])
@@ -99,6 +86,6 @@ def test_a_publish_that_meets_a_bad_cell_leaves_nothing_and_no_task_publishes_ou
     keep(tmp_path / "other" / "cells", untrained)
     line = refusal_of(publish, [], tmp_path / "other", tmp_path / "results", [])
     assert "was made with random weights: it is a test, no result" in line
-    [path] = keep(tmp_path / "hostile" / "cells", cell(PROBLEMS, task="../../gone/x"))
+    keep(tmp_path / "hostile" / "cells", cell(PROBLEMS, task="../../gone/x"))
     [row] = publish([], tmp_path / "hostile", tmp_path / "results", [])
-    assert row["file"] == str(tmp_path / "results" / ".._.._gone_x" / path.name)
+    assert row["file"] == str(tmp_path / "results" / ".._.._gone_x.parquet")

@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from support.paths import ROOT
 from support.stores import all_cells
 
-from harness.results import cells
+from harness.results.published import places, read
 
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs" / "schemas").glob("*.json")}
 
@@ -22,8 +22,7 @@ def test_rows_and_cells_of_a_run_and_of_a_leaderboard_fit(toy, harness, tmp_path
     assert len(rows) == 2
     written = all_cells(tmp_path / "runs")
     assert sorted("failed" in cell for cell in written) == [False, False, True]
-    harness("leaderboard", tmp_path / "runs" / "cells", "--quiet")
-    (board,) = json.loads((tmp_path / "runs" / "leaderboard.json").read_text())
+    (board,) = harness("leaderboard", tmp_path / "runs" / "cells", "--json").rows
     for row in [*rows, *board["rows"]]:
         require("row", row)
     for cell in written:
@@ -31,8 +30,8 @@ def test_rows_and_cells_of_a_run_and_of_a_leaderboard_fit(toy, harness, tmp_path
 
 
 def test_every_published_cell_fits():
-    for path in cells.files([ROOT / "results"])[::20]:
-        require("cell", cells.read(path))
+    for place in list(places([ROOT / "results"]))[::20]:
+        require("cell", read(place))
 
 
 def test_what_select_prints_fits_and_what_does_not_fit_is_refused(harness, written):

@@ -1,4 +1,4 @@
-"""Runs that stopped at the first correct response: their files, and the row that is computed from them."""
+"""Runs that stopped at the first correct response: their files, the row of them, and Kaplan and Meier's estimate."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from support.refusals import refusal_of
 
 from harness.results import stopping_times
+from harness.results.stopping_times import kaplan_meier
 
 
 def record(seed=0, times=(1, 2, 2), solved=(True, True, False), budget=2):
@@ -24,13 +25,11 @@ def test_a_record_comes_back_and_what_was_edited_is_refused(tmp_path):
     written = json.loads(path.read_text())
     assert stopping_times.read(path) == written == record() | {"checksum": written["checksum"]}
     stopping_times.write(tmp_path, record(times=(1, 1, 2)))
-    assert list((tmp_path / "sequences").glob("*.json")) == [path]  # of the same run
     stopping_times.write(tmp_path, record(seed=1))
-    assert len(list((tmp_path / "sequences").glob("*.json"))) == 2
+    assert len(list((tmp_path / "sequences").glob("*.json"))) == 2  # those of one run are one file
     for content, fault in (
         ("{", ": not JSON ("),
         ("[]", "is no sequence of schema 1"),
-        (json.dumps(written | {"kind": "another"}), "is no sequence of schema 1"),
         (json.dumps(written | {"schema": 2}), "is no sequence of schema 1"),
         (json.dumps(written | {"budget": 3}), "was edited or cut after it was measured"),
     ):
@@ -38,23 +37,48 @@ def test_a_record_comes_back_and_what_was_edited_is_refused(tmp_path):
         assert fault in refusal_of(stopping_times.read, path)
 
 
-def test_a_row_has_the_counts_the_shares_the_restricted_means_and_their_errors():
+def test_a_row_has_the_counts_the_shares_the_restricted_means_and_their_errors_by_clusters_of_a_problem():
     row = stopping_times.row([record()])
-    assert {name: row[name] for name in ("task", "seed", "seeds", "n", "problems", "sequences")} == {
-        **{"task": "colours", "seed": 0, "seeds": [0], "n": 2, "problems": 3, "sequences": 3}
-    }
+    about = [row[name] for name in ("task", "seed", "seeds", "n", "problems", "sequences")]
+    assert about == ["colours", 0, [0], 2, 3, 3]
     assert [row[name] for name in ("solved", "censored", "responses", "tokens", "errors")] == [2, 1, 5, 15, 3]
     solved_at = np.array([1, 2, 99])
     for k in (1, 2):
-        assert row["share_solved"][str(k)] == pytest.approx((solved_at <= k).mean())
-        assert row["share_solved_se"][str(k)] == pytest.approx((solved_at <= k).std() / np.sqrt(3))
-        assert row["restricted_mean"][str(k)] == pytest.approx(np.minimum(solved_at, k + 1).mean())
-        assert row["restricted_mean_se"][str(k)] == pytest.approx(np.minimum(solved_at, k + 1).std() / np.sqrt(3))
-
-
-def test_the_sequences_of_several_seeds_are_clusters_by_problem_and_end_at_the_largest_budget():
-    single, both = stopping_times.row([record()]), stopping_times.row([record(), record(seed=1)])
+        for name, values in (("share_solved", solved_at <= k), ("restricted_mean", np.minimum(solved_at, k + 1))):
+            assert row[name][str(k)] == pytest.approx(values.mean())
+            assert row[f"{name}_se"][str(k)] == pytest.approx(values.std() / np.sqrt(3))
+    both = stopping_times.row([record(), record(seed=1)])
     assert (both["seed"], both["seeds"], both["problems"], both["sequences"]) == (None, [0, 1], 3, 6)
-    assert both["share_solved_se"] == pytest.approx(single["share_solved_se"])
-    longer = stopping_times.row([record(), record(seed=1, times=(1, 1, 1), budget=4, solved=(True, True, False))])
+    assert both["share_solved_se"] == pytest.approx(row["share_solved_se"])
+    longer = stopping_times.row([record(), record(seed=1, times=(1, 1, 1), budget=4)])
     assert (longer["n"], longer["share_solved"]["4"], longer["restricted_mean_se"]["4"]) == (4, None, None)
+
+
+def test_a_small_case_by_hand_and_nothing_is_said_beyond_what_was_followed():
+    # Six sequences, two of them censored: at call 2 (by a smaller budget) and at call 5.
+    curve = kaplan_meier(np.array([1, 2, 2, 3, 5, 5]), [True, True, False, True, True, False], range(6))
+    # at risk 6, 5, 3, 2, 2; solved there 1, 1, 1, 0, 1
+    np.testing.assert_allclose(curve.left, [1, 5 / 6, 2 / 3, 4 / 9, 4 / 9, 2 / 9])
+    assert curve.solved(3)[0] == pytest.approx(5 / 9)
+    assert curve.restricted_mean(2)[0] == pytest.approx(1 + 5 / 6 + 2 / 3)
+    assert curve.solved(5) is not None
+    assert curve.solved(6) is curve.restricted_mean(6) is None
+    curve = kaplan_meier(np.array([1, 3]), [True, True], "ab")  # once all are solved, they stay so
+    assert curve.solved(100) == (1.0, 0.0)
+    assert curve.restricted_mean(100)[0] == pytest.approx(2.0)
+
+
+def test_the_error_is_greenwoods_and_copies_of_a_problem_are_one_cluster():
+    rng = np.random.default_rng(0)
+    stops, budgets = rng.geometric(0.1, 80), rng.integers(3, 30, 80)
+    times, solved = np.minimum(stops, budgets), stops <= budgets
+    curve = kaplan_meier(times, solved, range(80))
+    copied = kaplan_meier(np.tile(times, 4), np.tile(solved, 4), list(range(80)) * 4)
+    left, variance = 1.0, 0.0
+    for k in range(1, 12):
+        risk, deaths = (times >= k).sum(), ((times == k) & solved).sum()
+        left *= 1 - deaths / risk
+        variance += deaths / (risk * (risk - deaths))
+        assert curve.solved(k) == pytest.approx((1 - left, left * np.sqrt(variance)), rel=1e-9)
+        assert copied.solved(k) == pytest.approx(curve.solved(k))
+        assert copied.restricted_mean(k) == pytest.approx(curve.restricted_mean(k))

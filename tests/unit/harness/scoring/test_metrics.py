@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import defaultdict
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import hypergeom
 
 from harness.scoring import stats
 from harness.scoring.metrics import (
     Outcomes,
-    budget_for,
+    best_of_k,
     budgets,
-    over_seeds,
+    majority_at_k,
     random_budget_for,
     random_misses,
     random_pass_at_k,
@@ -31,7 +34,7 @@ from harness.scoring.metrics import (
 
 def ranks_of(n: int, c: int, m: int = 1) -> list[int]:
     """The rank of the m-th correct response in each placing of c correct ones among n; n + 1 where there are fewer."""
-    return [([*places, *[n] * m][m - 1]) + 1 if c >= m else n + 1 for places in itertools.combinations(range(n), c)]
+    return [([*places, *[n] * m][m - 1]) + 1 if c >= m else n + 1 for places in combinations(range(n), c)]
 
 
 POOLS = [(n, c) for n in range(1, 8) for c in range(n + 1)]
@@ -97,7 +100,7 @@ def outcomes(ranks, n, c, m=1) -> Outcomes:
 
 def test_hits_at_k_are_those_of_all_orders_and_their_interval_is_over_problems():
     for n, c in POOLS:
-        flags = [[place in places for place in range(n)] for places in itertools.combinations(range(n), c)]
+        flags = [[place in places for place in range(n)] for places in combinations(range(n), c)]
         counts = {k: np.array([[sum(order[: min(k, n)]) for order in flags]]) for k in budgets(n)}
         size = {share: math.ceil(share * n) for share in (0.01, 0.05)}
         counts |= {share: np.array([[sum(order[:k]) for order in flags]]) for share, k in size.items()}
@@ -160,33 +163,6 @@ def test_the_budget_to_a_share_of_the_ceiling_is_the_smallest(pools, share):
     assert budget == 1 or passed(budget - 1) < wanted
 
 
-def test_a_selectors_budget_counts_problems_and_trials():
-    ranks, c = np.array([[1, 2], [3, 4], [9, 11]]), np.array([1, 1, 0])
-    assert [budget_for(share, ranks, c) for share in (0.25, 0.5, 0.51, 0.95, 1.0)] == [1, 2, 3, 4, 4]
-    assert budget_for(0.95, ranks, np.zeros(3, int)) is None
-
-
-def test_a_rows_p_is_the_share_of_all_orders():
-    row = summary(outcomes([[1], [2], [11]], [10, 10, 10], [2, 2, 0]))
-    both_first, first_and_second = 0.2 * 0.2, 2 * 0.2 * 8 / 45
-    assert row["p_random"] == pytest.approx(2 * (both_first + first_and_second), rel=1e-5)
-    assert (row["k95"], row["k95_random"], row["calls_saved"]) == (2, 8, 6)  # C(2, 2)/C(10, 2) = 1/45 < 1/20 at k = 8
-
-
-def test_a_rows_intervals_hold_its_estimates_and_are_seeded():
-    rng = np.random.default_rng(0)
-    c = rng.integers(0, 20, 120)
-    simulated = outcomes(np.where(c > 0, rng.integers(1, 45, (5, 120)), 65).T, np.full(120, 64), c)
-    row = summary(simulated, seed=7)
-    assert json.dumps(row) == json.dumps(summary(simulated, seed=7))
-    assert row["improvement_ci"] != summary(simulated, seed=4)["improvement_ci"]
-    for name in ("improvement", "improvement_solvable"):
-        low, high = row[f"{name}_ci"]
-        assert low < row[name] < high
-    assert row["improvement_ci"] != row["improvement_solvable_ci"]
-    assert row["trust"] == "rough"  # an unsolvable problem holds more than 3 % of all calls
-
-
 def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth_are_errors():
     for errors, flagged in ((2, False), (3, True)):
         row = summary(Outcomes(np.array([100, 100]), np.ones(2, int), np.array([1, errors - 1]), np.ones((2, 1), int)))
@@ -199,18 +175,6 @@ def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth
     assert alone["no_interval"]["improvement_solvable_ci"] == stats.ONE_PROBLEM
     n, c = np.full(200, 64), np.tile([4, 8, 16, 32], 50)
     assert "no_interval" not in summary(outcomes(np.random.default_rng(0).integers(1, 20, (200, 5)), n, c))
-
-
-def test_cells_of_one_pool_are_further_trials_and_other_pools_stand_beside_it():
-    def from_rank(start, hits=False):
-        columns = {"hits": {1: np.full((2, 1), start)}} if hits else {"ranks": np.array([[start], [start + 1]])}
-        return Outcomes(np.array([8, 9]), np.array([start, 2]), np.array([0, start]), **columns)
-
-    joined = over_seeds([[from_rank(1), from_rank(2)], [from_rank(3), from_rank(4)]])
-    assert (joined.pools, joined.n.tolist(), joined.c.tolist()) == (2, [8, 8, 9, 9], [1, 3, 2, 2])
-    assert joined.ranks.tolist() == [[1, 2], [3, 4], [2, 3], [4, 5]]
-    assert joined.errors.tolist() == [0, 0, 1, 3]
-    assert over_seeds([[from_rank(1, True), from_rank(2, True)]]).hits[1].tolist() == [[1, 2], [1, 2]]
 
 
 def test_a_subset_method_has_no_figure_that_needs_a_rank():
@@ -237,7 +201,7 @@ def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_pr
     hits = {1: [[1, 0], [1, 1], [1, 1], [0, 0]], 2: [[1, 1]] * 3 + [[0, 0]]}
     row = summary(subsets(hits | {4: hits[2], 6: hits[2]}, n, c), seed=5)
     for k in (1, 2, 4, 6):
-        sets = list(itertools.combinations(range(6), k))
+        sets = list(combinations(range(6), k))
         random = [np.mean([any(index < correct for index in subset) for subset in sets]) for correct in c]
         ours = np.mean(hits[min(k, 2)], axis=1)
         assert row["gain_at_k"][str(k)] == pytest.approx(np.mean(ours - random), abs=1e-9)
@@ -270,26 +234,12 @@ def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
     budget = telling_budget(np.array([n]), np.array([c]))
     trials = data.draw(st.lists(st.booleans(), min_size=1, max_size=3))
     row = summary(subsets({k: [trials] for k in budgets(n)}, [n], [c]))
-    theirs = [any(index < c for index in subset) for subset in itertools.combinations(range(n), budget)]
+    theirs = [any(index < c for index in subset) for subset in combinations(range(n), budget)]
     pairs = [(ours, other) for ours in trials for other in theirs]
     assert row["budget"] == budget
     assert row["win_budget"] == pytest.approx(np.mean([ours > other for ours, other in pairs]), abs=1e-12)
     assert row["loss_budget"] == pytest.approx(np.mean([ours < other for ours, other in pairs]), abs=1e-12)
     assert row["tie_budget"] == pytest.approx(np.mean([ours == other for ours, other in pairs]), abs=1e-12)
-
-
-def test_the_pools_of_a_problem_are_averaged_before_the_problems_are():
-    two = Outcomes(np.full(4, 9), np.array([1, 2, 0, 3]), np.zeros(4, int), np.array([[2], [4], [10], [1]]), pools=2)
-    row = summary(two)
-    assert (row["problems"], row["solvable"]) == (2, 2)
-    assert row["samples_to_correct_solvable"] == pytest.approx((3 + 1) / 2)
-    assert row["samples_to_correct_random_solvable"] == pytest.approx(((5 + 10 / 3) / 2 + 10 / 4) / 2)
-    once = summary(Outcomes(np.full(2, 9), np.array([1, 0]), np.zeros(2, int), np.array([[2], [10]])))
-    twice = [np.repeat(values, 2, axis=0) for values in (np.full(2, 9), np.array([1, 0]), np.array([[2], [10]]))]
-    repeated = summary(Outcomes(twice[0], twice[1], np.zeros(4, int), twice[2], pools=2))
-    assert repeated["improvement_ci"] == once["improvement_ci"]  # two seeds that agree are not more problems
-    assert repeated["gain_at_k_ci"] == once["gain_at_k_ci"]
-    assert repeated["trust"] == once["trust"]
 
 
 def test_a_row_of_a_degenerate_pool_is_plain_json():
@@ -299,3 +249,76 @@ def test_a_row_of_a_degenerate_pool_is_plain_json():
         if not any(c):
             assert not {"improvement_solvable", "samples_to_correct_solvable"} & set(row)
             assert row.get("improvement") == (1.0 if c else None)
+
+
+# maj@k and best-of-k equal enumeration of all subsets, and simulation where these are too many.
+
+NAN = float("nan")
+RESPONSE = st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.sampled_from([NAN, -np.inf, 0.0, 0.5, 7.0]))
+ANSWERED = st.lists(st.tuples(RESPONSE, st.booleans()), min_size=1, max_size=8)
+
+
+def voted(answers, correct, subset):
+    """The value of the vote of one subset, by its definition."""
+    clusters = defaultdict(list)
+    for index in subset:
+        if answers[index] is not None:
+            clusters[answers[index]].append(correct[index])
+    most = max(map(len, clusters.values()), default=0)
+    return np.mean([np.mean(cluster) for cluster in clusters.values() if len(cluster) == most] or [0.0])
+
+
+def best(scores, correct, subset):
+    known = [-np.inf if np.isnan(scores[index]) else scores[index] for index in subset]
+    return np.mean([correct[index] for index, score in zip(subset, known, strict=True) if score == max(known)])
+
+
+@given(ANSWERED)
+def test_both_equal_the_mean_over_all_subsets(pool):
+    (answers, scores), correct = zip(*(response for response, _ in pool), strict=True), [hit for _, hit in pool]
+    ks = range(1, len(pool) + 1)
+    majority, best_of = majority_at_k(answers, correct, ks), best_of_k(np.array(scores), correct, ks)
+    for k, *values in zip(ks, majority, best_of, strict=True):
+        subsets = list(combinations(range(len(pool)), k))
+        expected = [
+            np.mean([voted(answers, correct, subset) for subset in subsets]),
+            np.mean([best(scores, correct, subset) for subset in subsets]),
+        ]
+        assert values == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1.1, 1.5, 3.0])
+def test_both_equal_simulation_at_a_hundred_responses(spread):
+    rng = np.random.default_rng(int(10 * spread))
+    answers = [None if answer > 60 else str(answer) for answer in rng.zipf(spread, 100)]
+    correct = [answer in ("2", "7") or rng.random() < 0.1 for answer in answers]
+    scores = rng.integers(0, 30, 100) + 5.0 * np.array(correct)
+    for k in (2, 5, 16, 64, 99):
+        subsets = [rng.choice(100, k, replace=False) for _ in range(1000)]
+        for exact, simulated in (
+            (majority_at_k(answers, correct, [k]), [voted(answers, correct, subset) for subset in subsets]),
+            (best_of_k(scores, correct, [k]), [best(scores, correct, subset) for subset in subsets]),
+        ):
+            error = np.std(simulated) / np.sqrt(1000)
+            assert exact[0] == pytest.approx(np.mean(simulated), abs=4 * error + 1e-9), k
+
+
+def test_one_response_has_the_average_and_all_responses_the_pools_own_vote_and_best():
+    answers, correct = ["a", "a", "a", "b", "b", None], [True, False, True, False, False, True]
+    assert majority_at_k(answers, correct, [1, 6]) == pytest.approx([2 / 6, 2 / 3])  # None has no vote
+    assert best_of_k(np.array([1.0, 9, 1, 9, 0, NAN]), [False, True, True, False, True, True], [1, 6]) == (
+        pytest.approx([4 / 6, 1 / 2])
+    )
+    assert majority_at_k([None, None], [True, True], [1, 2]) == [0.0, 0.0]
+    assert best_of_k(np.full(3, NAN), [True, False, False], [1, 2, 3]) == pytest.approx([1 / 3] * 3)
+
+
+def test_many_responses_lose_no_precision():
+    # Six thousand answers: each subset is a tie of k; and two answers, whose vote is a hypergeometric.
+    distinct = majority_at_k([str(i) for i in range(6000)], [i < 1500 for i in range(6000)], [3, 700, 5999])
+    assert distinct == pytest.approx([0.25] * 3, abs=1e-10)
+    two = ["right"] * 3100 + ["wrong"] * 2900
+    for k in (5, 512, 4096):
+        ahead = hypergeom(6000, 3100, k)
+        expected = ahead.sf(k // 2) + (ahead.pmf(k // 2) / 2 if k % 2 == 0 else 0)
+        assert majority_at_k(two, [answer == "right" for answer in two], [k]) == pytest.approx([expected], 1e-9)

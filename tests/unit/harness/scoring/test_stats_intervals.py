@@ -18,7 +18,7 @@ from harness.scoring import stats
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["easy", "hard", "like GPT-4", "like CodeGen"])
+@pytest.mark.parametrize("shape", ["hard", "like CodeGen"])
 def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent(shape):
     covered = []
     for place, selector in enumerate(calibration.SELECTORS):
@@ -30,7 +30,7 @@ def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent(s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["hard", "like tiny24", "like GPT-4"])
+@pytest.mark.parametrize("shape", ["like GPT-4"])
 def test_two_equal_selectors_are_told_apart_in_at_most_64_of_1000_repetitions(shape):
     rng = np.random.default_rng(0)
     c = rng.choice(65, p=calibration.law_of_c(64, shape), size=(60, 1_000))
@@ -44,38 +44,6 @@ def test_the_intervals_of_a_ratio_and_of_a_difference_cover_them():
     a, b = rng.exponential(size=(2, 100, 600))
     for intervals, truth in ((stats.difference_intervals(a - 1, 0), 0.0), (stats.ratio_intervals(2 * a, b, 0), 2.0)):
         assert 0.92 <= calibration.covers(intervals, truth).mean() <= 0.98
-
-
-def test_shifting_the_differences_shifts_their_interval_and_swapping_the_means_inverts_it():
-    rng = np.random.default_rng(0)
-    d = rng.exponential(size=50)
-    assert stats.difference_interval(d + 10, 3) == pytest.approx(np.add(stats.difference_interval(d, 3), 10), rel=1e-5)
-    a, b = rng.exponential(size=(2, 50)) + 1
-    low, high = stats.ratio_interval(a, b, 3)
-    assert stats.ratio_interval(b, a, 3) == pytest.approx([1 / high, 1 / low], rel=1e-5)
-
-
-def test_an_interval_is_the_one_of_today():
-    a, b = np.random.default_rng(0).exponential(size=(2, 30)) + 0.2
-    assert stats.ratio_interval(a, b, 0) == pytest.approx([0.748738, 1.89592], rel=1e-4)
-    assert stats.difference_interval(a - b, 0) == pytest.approx([-0.354014, 0.798933], rel=1e-4)
-
-
-def test_intervals_are_seeded_and_do_not_depend_on_the_columns_beside_them(monkeypatch):
-    rng = np.random.default_rng(0)
-    a, b = rng.exponential(size=(2, 40, 3)) + 1
-    together = stats.ratio_intervals(a, b, 3)
-    assert together == [stats.ratio_interval(a[:, i], b[:, i], 3) for i in range(3)]
-    assert together != stats.ratio_intervals(a, b, 4)
-    monkeypatch.setattr(stats, "BLOCK", 1_500)  # many problems are resampled in parts
-    assert stats.ratio_intervals(a, b, 3) == [pytest.approx(ends, rel=1e-5) for ends in together]
-
-
-def test_an_interval_is_no_narrower_than_students():
-    a = np.array([3.0, 4.0] * 20)  # of so short a tail that the bootstrap's is narrower
-    least = 2.02269 * (0.5 / 3.5) / np.sqrt(39)  # the 97.5 % point of t at 39, and the error of the log of the mean
-    widths = [np.log(high / low) / 2 for low, high in (stats.ratio_interval(a, np.ones(40), s) for s in range(20))]
-    assert min(widths) == pytest.approx(least, rel=1e-4)
 
 
 @settings(max_examples=25)
@@ -125,17 +93,6 @@ def test_the_sign_flip_test_is_exact_on_few_problems():
     assert [stats.sign_flip_test(np.array(few), 0) for few in ([], [5.0], [5.0, 0.0], [5.0, 5.0])] == [1, 1, 1, 0.5]
 
 
-def test_unequal_selectors_are_told_apart_by_a_seed():
-    rng = np.random.default_rng(0)
-    c = rng.choice(65, p=calibration.law_of_c(64, "mixed"), size=100)
-    a, b = (calibration.law(64, name).ranks(c, 5, rng).mean(axis=1) for name in ("w = 2", "w = 1/2"))
-    assert stats.sign_flip_test(a - b, seed=0) < 0.001
-    assert stats.difference_interval(a - b, 0)[1] < 0
-    assert stats.ratio_interval(b, a, 0)[0] > 1
-    d = rng.integers(-20, 20, 50)
-    assert stats.sign_flip_test(d, seed=4) == stats.sign_flip_test(d, seed=4) != stats.sign_flip_test(d, seed=5)
-
-
 def ranks_of_placings(n: int, c: int) -> list[int]:
     return [min(places) + 1 for places in itertools.combinations(range(n), c)]
 
@@ -178,18 +135,6 @@ def test_the_law_of_a_sum_of_ranks_is_the_convolution(c):
     assert computed[total - first :].sum() == pytest.approx(law[total - 10 :].sum(), rel=1e-9)
 
 
-def test_the_window_of_the_law_leaves_out_next_to_nothing():
-    n = np.full(300, 1_000)
-    c = np.concatenate([[1, 2, 3], np.full(297, 700)])
-    rng = np.random.default_rng(0)
-    expected = float(((n + 1) / (c + 1)).sum())
-    first, law = stats._rank_sum_law(n, c, 1)
-    assert law.sum() == pytest.approx(1, abs=1e-6)
-    lower = law[: int(expected) - first + 1].sum()
-    simulated = [sum(min(rng.choice(1_000, k, replace=False)) + 1 for k in (1, 2, 3)) for _ in range(2_000)]
-    assert lower == pytest.approx((np.array(simulated) + 297 * (1_001 / 701) <= expected).mean(), abs=0.04)
-
-
 def test_problems_that_cannot_vary_say_nothing_against_random_and_a_perfect_selector_is_at_the_floor():
     assert stats.random_order_test(np.ones((100, 1), int), np.full(100, 64), np.full(100, 4)) == stats.P_FLOOR
     assert stats.random_subset_test(np.ones((100, 1)), np.full(100, 0.1)) == stats.P_FLOOR
@@ -197,19 +142,6 @@ def test_problems_that_cannot_vary_say_nothing_against_random_and_a_perfect_sele
     assert stats.random_order_test(np.array([[11], [1]]), n, np.array([0, 10])) is None
     alone = stats.random_order_test(np.array([[4]]), np.array([10]), np.array([2]))
     assert stats.random_order_test(np.array([[11], [4], [1]]), np.full(3, 10), np.array([0, 2, 10])) == alone
-
-
-def test_a_repeated_trial_is_no_further_evidence_and_an_independent_one_is():
-    rng = np.random.default_rng(0)
-    n, c = np.full(40, 30), rng.integers(1, 10, 40)
-    once = np.minimum(random_ranks(30, c, 1, rng), 6)
-    five = np.repeat(once, 5, axis=1)
-    assert stats.independent_trials(five, (n + 1) / (c + 1)) == 1
-    assert stats.random_order_test(five, n, c) == stats.random_order_test(once, n, c) < 0.05
-    n, c = np.full(60, 64), rng.integers(1, 10, 60)
-    assert stats.independent_trials(random_ranks(64, c, 5, rng), (n + 1) / (c + 1)) >= 4
-    better = calibration.law(64, "w = 2").ranks(c, 5, rng)
-    assert stats.random_order_test(better, n, c) < 1e-8 < stats.random_order_test(better[:, :1], n, c)
 
 
 def test_the_effective_number_of_trials_is_the_design_effect_rounded_down():
@@ -249,15 +181,6 @@ def test_the_test_of_subsets_is_the_share_of_all_choices_of_subsets(pools, k, da
         return
     sums = [sum(choice) for choice in itertools.product(*(hits for hits, _ in vary))]
     assert p == pytest.approx(two_sided(sums, sum(hit for _, hit in vary)), rel=1e-5)
-
-
-def test_a_subset_method_that_repeats_itself_has_one_trial():
-    chances = np.linspace(0.1, 0.9, 40)
-    once = (np.random.default_rng(0).random((40, 1)) < chances[:, None] + 0.2).astype(float)
-    five = np.repeat(once, 5, axis=1)
-    assert stats.random_subset_test(five, chances) == stats.random_subset_test(once, chances)
-    fresh = (np.random.default_rng(0).random((40, 5)) < chances[:, None] + 0.2).astype(float)
-    assert stats.random_subset_test(fresh, chances) < 0.01 * stats.random_subset_test(fresh[:, :1], chances)
 
 
 def test_false_discovery_rates_are_benjamini_and_hochbergs_and_keep_their_places():

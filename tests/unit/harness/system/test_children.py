@@ -1,4 +1,4 @@
-"""A child and all that descends from it ends with it: late, left behind, interrupted, or when its owner is killed."""
+"""A child and all that descends from it ends with it; and whether a user's program judged or failed by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from support.answering import echo
+from support.json_lines import write_json_lines
 from support.processes import descendants, wait_for, wait_until_ended
+from support.refusals import error_line
+from support.verifying import outcomes_in
 
 from harness import HarnessError
 from harness.system.children import Lost, Warden, Wardens, limited, run_child
@@ -53,28 +56,18 @@ def pids(log: Path) -> list[int]:
     return [int(pid) for line in lines for pid in line]
 
 
-# A function with a limit of time.
-
-
-def test_calls_share_a_process_and_a_failure_is_one_line():
+def test_a_late_call_is_ended_with_all_that_it_started_and_the_next_has_a_new_process(tmp_path):
     pid = limited(echo, "pid", 100)
     assert pid != os.getpid()
-    assert limited(echo, [1, None], 100) == [1, None]
     with pytest.raises(HarnessError, match="ValueError: no ink left"):
         limited(echo, "raise", 100)
-    assert limited(echo, "pid", 100) == pid
-
-
-def test_a_late_call_is_ended_with_all_that_it_started_and_the_next_has_a_new_process(tmp_path):
+    assert limited(echo, "pid", 100) == pid  # calls share a process
     with pytest.raises(TimeoutError):
         limited(echo, tmp_path / "pids", 2)
     wait_until_ended(map(int, (tmp_path / "pids").read_text().split()), END_S)
     with pytest.raises(EOFError):
         limited(echo, "die", 100)
-    assert limited(echo, "again", 100) == "again"
-
-
-# A command.
+    assert limited(echo, [1, None], 100) == [1, None]
 
 
 def test_what_a_child_leaves_running_is_ended_and_what_was_there_before_is_not(tmp_path, log):
@@ -93,27 +86,13 @@ def test_what_a_child_leaves_running_is_ended_and_what_was_there_before_is_not(t
         other.kill()
 
 
-def test_an_interrupt_ends_the_child_and_its_family(tmp_path, log):
-    def watch():
-        if len(pids(log)) == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_child([sys.executable, "-c", FAMILY, tmp_path / "never"], {}, log, watch, grace_s=0.5)
-    wait_until_ended(pids(log), END_S)
-
-
-def test_the_status_of_a_child_is_returned_and_its_output_appended(log):
+def test_the_status_of_a_child_is_returned_and_its_output_appended(log, warden):
     log.write_text("before\n")
     script = "import os, sys; print(os.environ['WORD'], flush=True); print('err', file=sys.stderr); sys.exit(7)"
     assert run_child([sys.executable, "-c", script], {"WORD": "given"}, log) == 7
     assert log.read_text() == "before\ngiven\nerr\n"
-    assert run_child([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], {}, log) == -signal.SIGKILL
     with pytest.raises(FileNotFoundError):
         run_child([str(log.with_name("absent"))], {}, log)
-
-
-def test_status_and_the_end_of_the_output_come_back_and_the_warden_goes_on(warden):
     script = "import sys; print('out'); sys.exit(print('no', file=sys.stderr) or 3)"
     ended = warden.run([sys.executable, "-S", "-c", script])
     assert (ended.status, ended.out, ended.err) == (3, "out\n", "no\n")
@@ -155,29 +134,163 @@ print(children.run_child(command, {}, Path(sys.argv[3]), grace_s=0.5), flush=Tru
 """
 
 
-@pytest.fixture
-def owner(tmp_path, log):
-    """A process that owns the family, once that is complete."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_owner_that_is_killed_takes_the_child_and_its_family_along(tmp_path, log, number):
     line = [sys.executable, "-c", OWNER, FAMILY, tmp_path / "stop", log]
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    with subprocess.Popen(
-        line, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)}
-    ) as process:
-        wait_for(lambda: len(pids(log)) == 4 or process.poll() is not None, what="the family")
-        assert process.poll() is None
-        yield process
-        process.kill()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_owner_that_is_killed_takes_the_child_and_its_family_along(owner, log, number):
-    everyone = [*descendants(owner.pid), *pids(log)]
-    [folder] = [
-        Path(word) for word in Path(f"/proc/{everyone[0]}/cmdline").read_text().split("\0") if "harness-" in word
-    ]
-    assert folder.exists()
-    owner.send_signal(number)
-    owner.wait()
+    with subprocess.Popen(line, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}) as owner:
+        try:
+            wait_for(lambda: len(pids(log)) == 4 or owner.poll() is not None, what="the family")
+            everyone = [*descendants(owner.pid), *pids(log)]
+            words = Path(f"/proc/{everyone[0]}/cmdline").read_text().split("\0")
+            [folder] = [Path(word) for word in words if "harness-" in word]
+            assert folder.exists()
+        finally:
+            owner.send_signal(number)
     wait_until_ended(everyone, END_S)
     assert not folder.exists()
+
+
+# `harness verify` and `own:grader=command` tell a judgement from a failed program, and miss a script beforehand.
+
+PATH = "import sys; path = sys.argv[1]\n"
+DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass Dock:\n    site: str\n    def __post_init__(self):\n"
+UNITTEST = "import sys, unittest; path = sys.argv.pop()\nclass T(unittest.TestCase):\n    def test(self):\n        "
+
+# A program, which gets the response's file. The response is code that raises NameError.
+ERRORS = [
+    PATH + "import subprocess; subprocess.run(['sh', '-c', 'exit 127', path], check=True)",
+    PATH + "float(path)",
+    PATH + "raise RuntimeError(f'the log of {path}:\\nstep 1\\nFAILED to dock')",
+    PATH + 'raise RuntimeError(f\'what is\\n  File "{path}", line 1, in <module>\\n  File "<string>", line 1, in f\')',
+    PATH + DATACLASS + "        {}['licence']\nDock('a')",
+    PATH + "try: exec(open(path).read())\nexcept NameError: open('/nowhere/log')",
+    PATH + "try: assert False\nexcept AssertionError: {}['key']",
+    PATH + "raise RuntimeError('x' * 1_000_000)",
+    "def f(:",
+    "raise ExceptionGroup('two', [AssertionError('a'), KeyError('licence')])",
+    "import traceback\ntry: {}['licence']\nexcept KeyError: traceback.print_exc(); raise SystemExit(1)",
+    UNITTEST + "import no_such_module\nunittest.main()",
+]
+WRONG = [
+    "raise SystemExit(1)",
+    "print('Traceback (most recent call last):'); raise SystemExit(1)",
+    "import sys; print('  File \"x\", line 1\\nValueError: 3', file=sys.stderr); sys.exit(1)",
+    "try: 1 / 0\nexcept ZeroDivisionError: assert False, 'no number'",
+    PATH + "exec(open(path).read())",
+    PATH + "names = {}\nexec('def f(): return ' + open(path).read(), names)\nnames['f']()",
+    PATH + "eval('1 +')",
+    PATH + "import subprocess\ndone = subprocess.run([sys.executable, path])\nassert done.returncode == 0",
+    PATH + "import subprocess\nsys.exit(subprocess.run([sys.executable, path]).returncode)",
+    PATH + "import subprocess; done = subprocess.run([sys.executable, path], capture_output=True); sys.exit(1)",
+    UNITTEST + "self.assertEqual(1, 2)\nunittest.main()",
+    UNITTEST + "exec(open(path).read())\nunittest.main()",
+]
+PROGRAMS = [program for pair in zip(ERRORS, WRONG, strict=True) for program in pair]  # never five errors
+
+# Whole commands.
+COMMANDS = {
+    "{python} -c 'import no_such_module' {response_file}": "error",
+    "{python} -c 'exec(open(__import__(\"sys\").argv[1]).read())' {response_file}": "wrong",
+    "{python} -m no.such.module {response_file}": "error",
+    "env PYTHONHOME=/nowhere {python} {response_file}": "error",
+    "sh -c '{python} -m no_such_module {response_file}'": "error",
+    "{python} {response_file}": "wrong",
+    "sh -c 'grep -q 42 {response_file}'": "wrong",
+    "sh -c 'no_such_program {response_file}'": "error",
+}
+
+
+@pytest.fixture
+def verify(harness, tmp_path, monkeypatch):
+    """Run `harness verify` in order on pool.jsonl: `verify(command, *options)`."""
+    monkeypatch.chdir(tmp_path)
+    write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["undefined_name\n"] * 3}])
+
+    def call(command, *options):
+        fixed = ("--pool", "pool.jsonl", "--selector", "in-order", "--budget", 99, "--json")
+        return harness("verify", "--verifier", command, *fixed, *options)
+
+    return call
+
+
+def test_an_exit_code_of_1_is_wrong_unless_the_program_failed_by_itself(verify, tmp_path):
+    for place, program in enumerate(PROGRAMS):
+        (tmp_path / f"check_{place}.py").write_text(program)
+    lines = [{"problem_id": f"check_{place}.py", "responses": ["undefined_name\n"]} for place in range(len(PROGRAMS))]
+    write_json_lines(tmp_path / "pool.jsonl", lines)
+    outcome = verify(f"{sys.executable} -S {{problem_id}} {{response_file}}", "--workers", 1)
+    outcomes = [each[2] for each in outcomes_in(tmp_path / "verify.jsonl")]
+    expected = ["error", "wrong"] * len(ERRORS)
+    assert [program for program, was, due in zip(PROGRAMS, outcomes, expected, strict=True) if was != due] == []
+    assert outcome.rows["errors"] == len(ERRORS)
+
+
+def test_the_words_before_the_script_make_no_difference(verify, tmp_path):
+    wrong = {}
+    for place, (command, expected) in enumerate(COMMANDS.items()):
+        command, journal = command.replace("{python}", f"{sys.executable} -S"), tmp_path / f"{place}.jsonl"
+        assert verify(command, "--budget", 1, "--journal", journal).code == 0
+        if [each[2] for each in outcomes_in(journal)] != [expected]:
+            wrong[command] = journal.read_text()
+    assert wrong == {}
+
+
+def test_errors_of_a_program_are_counted_and_checked_again_by_retry_errors(verify, tmp_path):
+    (tmp_path / "dock.py").write_text(ERRORS[0])
+    command = "python dock.py {response_file}"
+    outcome = verify(command)
+    assert (outcome.rows["calls"], outcome.rows["errors"]) == (3, 3)
+    assert outcome.rows["commonest_error"].startswith("exit code 1: subprocess.CalledProcessError: ")
+    (tmp_path / "dock.py").write_text("raise SystemExit(1)")
+    again = verify(command, "--retry-errors")
+    assert (again.rows["calls"], again.rows["errors"], again.rows["failed"]) == (6, 3, 0)
+    assert [each[2] for each in outcomes_in(tmp_path / "verify.jsonl")] == ["error"] * 3 + ["wrong"] * 3
+
+
+@pytest.mark.parametrize("tier", ["bwrap", "none"])
+def test_the_task_own_tells_the_same_apart(harness, tmp_path, monkeypatch, tier):
+    if tier == "none":
+        monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
+    elif os.system("bwrap --ro-bind / / true 2>/dev/null"):
+        pytest.skip("bubblewrap does not work here")
+    questions = [{"id": str(i), "prompt": f"Say {i}.", "reference": program} for i, program in enumerate(PROGRAMS)]
+    pool = [{"problem_id": each["id"], "responses": ["undefined_name\n"]} for each in questions]
+    command = f"{sys.executable} -S {{reference_file}} {{response_file}}"
+    task = f"own:file={write_json_lines(tmp_path / 'questions.jsonl', questions)},grader=command,command='{command}'"
+    fixed = ("--selector", "uniform", "--unsafe-exec", "--store", tmp_path / "runs", "--json")
+    outcome = harness("run", "--task", task, "--pool", write_json_lines(tmp_path / "pool.jsonl", pool), *fixed)
+    (row,) = outcome.rows
+    assert (row["problems"], row["errors"], row["solvable"]) == (len(PROGRAMS), len(ERRORS), 0)
+
+
+def test_a_program_or_script_that_is_not_there_costs_no_call(verify, harness, tmp_path):
+    (tmp_path / "check.py").touch()
+    questions = write_json_lines(tmp_path / "questions.jsonl", [{"id": "p", "prompt": "Say red.", "reference": "red"}])
+    for command, words in (
+        ("python chek.py {response_file}", "there is no file 'chek.py' in "),
+        ("chek {response_file}", "there is no program 'chek'"),
+        ("./check.py {response_file}", "there is no program './check.py': give its path"),
+    ):
+        assert words in error_line(verify(command))
+        assert not (tmp_path / "verify.jsonl").exists()
+        task = f"own:file={questions},grader=command,command='{command}'"
+        outcome = harness("run", "--task", task, "--pool", tmp_path / "pool.jsonl", "--selector", "uniform", "--json")
+        assert words in error_line(outcome)
+
+
+RUNNING = [
+    "python check.py {response_file} --out new.py",
+    "python -c pass {response_file} new.py",
+    "python -m json.tool --no-indent data.json new.py {index}",
+    "python check_{index}.py {response_file}",
+    "node check {response_file}",
+]
+
+
+def test_no_command_that_may_run_is_refused(verify, tmp_path):
+    for name in ("check.py", "check_0.py", "check.js"):
+        (tmp_path / name).touch()
+    (tmp_path / "data.json").write_text("1")
+    for place, command in enumerate(RUNNING):
+        outcome = verify(command, "--budget", 1, "--journal", tmp_path / f"{place}.jsonl")
+        assert (outcome.code, outcome.rows["calls"]) == (0, 1), command

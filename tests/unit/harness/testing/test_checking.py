@@ -1,4 +1,4 @@
-"""How a check ends: what a failure says, what waits for it, what the kit leaves, by which time; orders by content."""
+"""The conformance kit: how a check ends, what the kit leaves, by which time, and `harness check`."""
 
 import io
 import random
@@ -9,33 +9,31 @@ import numpy as np
 import pytest
 from support.broken import Sound
 from support.broken_selectors import AllButOne, OffByOne, Reseeding, WithReplacement
-from support.paths import ROOT
+from support.documents import code_blocks
+from support.paths import ROOT, SUPPORT
 from support.processes import printed_by
+from support.refusals import error_line
 
 from harness.system.progress import Progress
-from harness.testing import ConformanceError, Inapplicable, check_registered, checks, findings
+from harness.testing import KINDS, ConformanceError, Inapplicable, check_registered, checks, findings
 
 
 def check_named(name, kind="selector"):
     return next(check for check in checks(kind) if check.name == name)
 
 
-def test_a_failure_is_an_assertion_that_shows_what_is_wrong_and_the_components_line():
+def test_a_failure_is_an_assertion_that_shows_what_is_wrong_and_what_presumes_it_says_where_to_begin():
     assert issubclass(Inapplicable, SkipTest)  # pytest shows it as a skip
     with pytest.raises(AssertionError, match="complete: AllButOne: 23 picks from a pool of 24, where 24 are wanted; "):
         check_named("complete")(AllButOne())
     with pytest.raises(ConformanceError, match=r"contract: OffByOne: raised IndexError: .* \(broken_selectors.py:\d+"):
         check_named("contract")(OffByOne())
-
-
-def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_to_begin():
     rows = list(findings("selector", WithReplacement()))
     waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
-    assert len(waiting) == 10
-    assert set(waiting) == {"first fix what complete finds"}
+    assert waiting == ["first fix what complete finds"] * 10
 
 
-def test_the_kit_leaves_the_global_generators_as_they_were():
+def test_the_kit_leaves_the_global_generators_as_they_were_and_loads_no_test_framework_torch_or_plugin():
     random.seed(5)
     np.random.seed(5)
     before = random.getstate(), np.random.get_state()[2]
@@ -43,9 +41,6 @@ def test_the_kit_leaves_the_global_generators_as_they_were():
     finding = check_named("same-rng-same-order").finding(Reseeding())
     assert "it draws from or seeds the global generator of numpy.random; " in finding["what"]
     assert (random.getstate(), np.random.get_state()[2]) == before
-
-
-def test_the_kit_loads_neither_a_test_framework_nor_torch_nor_a_plugin():
     modules = [f"harness.testing.{path.stem}" for path in (ROOT / "harness" / "testing").glob("*.py")]
     code = f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))\n"
     code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
@@ -53,7 +48,7 @@ def test_the_kit_loads_neither_a_test_framework_nor_torch_nor_a_plugin():
     assert printed_by(code).split("\n")[:2] == ["[]", "False"]
 
 
-def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks():
+def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks_and_a_deterministic_one_may_break_ties_by_index():
     class Biased(Sound):
         bias = 0.35
 
@@ -64,14 +59,6 @@ def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks():
                 order[[0, at]] = order[[at, 0]]
             yield from order.tolist()
 
-    is_equivariant = check_named("permutation-equivariant")
-    with pytest.raises(ConformanceError, match="changes the distribution of the pick number 1"):
-        is_equivariant(Biased())
-    Biased.bias = 0.0
-    is_equivariant(Biased())
-
-
-def test_a_deterministic_ranker_may_break_ties_by_the_lowest_index():
     class ByCluster(Sound):
         """Clusters of answers by size, ties to the first to come; within one as they come."""
 
@@ -79,7 +66,12 @@ def test_a_deterministic_ranker_may_break_ties_by_the_lowest_index():
             size = Counter(pool.answers)
             yield from sorted(range(len(pool)), key=lambda i: (-size[pool.answers[i]], i))
 
-    check_named("permutation-equivariant")(ByCluster())
+    is_equivariant = check_named("permutation-equivariant")
+    with pytest.raises(ConformanceError, match="changes the distribution of the pick number 1"):
+        is_equivariant(Biased())
+    Biased.bias = 0.0
+    is_equivariant(Biased())
+    is_equivariant(ByCluster())
 
 
 # In a process of its own: a check that does not end is ended, says so, and stops no other.
@@ -112,33 +104,23 @@ def register_selectors(register):
 """
 
 
-@pytest.fixture
-def checked(tmp_path):
-    plugin = tmp_path / "selectors.py"
-    plugin.write_text(SELECTORS)
-    return lambda name, limit_s: check_registered("selector", name, plugin_files=[plugin], limit_s=limit_s)
-
-
 @pytest.mark.slow
-def test_a_check_that_does_not_end_is_a_failure_and_the_others_run(checked):
-    rows = {row["check"]: row for row in checked("endless", 3.0)}
+def test_a_check_that_does_not_end_or_ends_its_process_is_a_named_failure_and_the_others_run(written, monkeypatch):
+    def checked(name, limit_s):
+        return check_registered("selector", name, plugin_files=[written(SELECTORS, "own.py")], limit_s=limit_s)
+
+    monkeypatch.setattr("harness.system.progress.LOOK_EVERY_S", 0.05)
+    out = io.StringIO()
+    with Progress(out).waiting("checking"):
+        rows = {row["check"]: row for row in checked("endless", 4.0)}
+    assert "selector endless, check budget ..." in out.getvalue()
     assert list(rows) == [check.name for check in checks("selector")]
-    late = [name for name, row in rows.items() if "took longer than 3 s and was ended" in row["what"]]
-    assert late == ["budget"]
-    assert {rows[name]["outcome"] for name in late} == {"failed"}
+    late = [name for name, row in rows.items() if "took longer than 4 s and was ended" in row["what"]]
+    assert (late, rows["budget"]["outcome"]) == (["budget"], "failed")
     assert rows["same-in-another-process"]["outcome"] == "passed"
-    assert {(row["kind"], row["name"]) for row in rows.values()} == {("selector", "endless")}
-
-
-@pytest.mark.slow
-def test_a_check_that_ends_its_process_is_a_failure_too(checked):
     rows = {row["check"]: row for row in checked("dies", 100.0)}
     assert "it ended the process that ran it" in rows["unusual-pools"]["what"]
     assert rows["parameters-round-trip"]["outcome"] == "passed"
-
-
-@pytest.mark.slow
-def test_what_presumes_a_check_that_did_not_end_is_not_tried(checked):
     rows = []
     for row in checked("hangs", 2.0):  # each as it ends
         rows.append(row)
@@ -148,11 +130,45 @@ def test_what_presumes_a_check_that_did_not_end_is_not_tried(checked):
     assert rows[-1]["what"].startswith("first fix what ")
 
 
-@pytest.mark.slow
-def test_the_check_that_takes_long_is_named(checked, monkeypatch):
-    monkeypatch.setattr("harness.system.progress.LOOK_EVERY_S", 0.05)
-    out = io.StringIO()
-    with Progress(out).waiting("checking"):
-        found = next(row for row in checked("endless", 4.0) if row["outcome"] == "failed" and "took" in row["what"])
-    assert "selector endless, check budget ..." in out.getvalue()
-    assert found["check"] == "budget"
+# `harness check`.
+
+BROKEN = SUPPORT / "broken_plugins.py"
+
+
+def test_checks_have_distinct_kebab_names_and_a_summary():
+    for kind in KINDS:
+        names = [check.name for check in checks(kind)]
+        assert len(set(names)) == len(names)
+        for check in checks(kind):
+            assert str(check) == check.name == check.name.lower().replace("_", "-")
+            assert check.summary.endswith(".")
+
+
+def test_the_command_shows_every_check_exits_1_where_one_failed_and_2_where_nothing_can_be_tried(harness):
+    outcome = harness("check", "selector", "in-order", "--json")
+    assert outcome.code == 0, outcome.err
+    outcomes = {row["check"]: row["outcome"] for row in outcome.rows}
+    assert list(outcomes) == [check.name for check in checks("selector")]
+    assert set(outcomes.values()) == {"passed", "not applicable"}
+    assert outcomes["permutation-equivariant"] == "not applicable"  # it says that it goes by the order
+    assert {(row["kind"], row["name"]) for row in outcome.rows} == {("selector", "in-order")}
+    table = harness("check", "samplers", "vanilla")
+    assert (table.code, "out-of-range-refused" in table.out, " 0 failed, " in table.out) == (0, True, True)
+    outcome = harness("check", "selector", "hashed", "--plugin", BROKEN, "--json")
+    [failed] = [row for row in outcome.rows if row["outcome"] == "failed"]
+    assert (outcome.code, failed["check"]) == (1, "same-in-another-process")
+    assert failed["what"].startswith("same-in-another-process: Hashed: another process gives [")
+    for arguments, fault in (
+        (("selector", "repex"), "unknown selector 'repex' (did you mean 'repexp'?"),
+        (("executor", "local"), "no checks for kind 'executor'"),
+        (("task", "game24", "--data", "no-such-file.csv"), "game24: cannot read 'no-such-file.csv'"),
+        (("engine", "transformers", "--model", "./no-such-folder"), "does not exist"),
+    ):
+        assert fault in error_line(harness("check", *arguments))
+
+
+def test_the_selector_of_the_readme_passes_untouched(written):
+    plugin = written(code_blocks("README.md", "python")[0], "farthest.py")
+    outcomes = [row["outcome"] for row in check_registered("selector", "farthest", plugin_files=[plugin])]
+    assert outcomes.count("passed") == len(checks("selector")) - 1
+    assert outcomes.count("failed") == 0

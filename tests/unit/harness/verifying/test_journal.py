@@ -1,6 +1,7 @@
-"""The journal keeps every whole line, belongs to one pool, selector and verifier, and is used by one process."""
+"""The journal keeps every whole line and belongs to one loop; picks are given out, and outcomes come days later."""
 
-import json
+import csv
+import io
 import subprocess
 import sys
 
@@ -8,8 +9,11 @@ import pytest
 from support.refusals import refusal_of
 from support.searches import config_of, pool_in, verified
 
+from harness.system.progress import Progress
 from harness.verifying.journal import Check, Journal
+from harness.verifying.loop import ask
 
+F = False
 SIZES = {"a": 3, "b": 2}
 CHECKS = [Check("a", 2, "wrong"), Check("b", 0, "measured", 3.25), Check("a", 0, "error", None, "exit code 2")]
 
@@ -30,14 +34,10 @@ def opened(path, **header):
         return journal
 
 
-def test_what_is_written_is_read_again(path):
-    journal = opened(path)
-    assert journal.entries == [[("a", 1), ("b", 1)], *CHECKS]
-    assert journal.remark == ""
-
-
-def test_a_last_line_cut_at_any_byte_is_cut_away_and_the_rest_kept(path):
+def test_what_is_written_is_read_again_and_of_a_last_line_cut_at_any_byte_the_rest_is_kept(path):
     whole = path.read_bytes()
+    journal = opened(path)
+    assert (journal.entries, journal.remark) == ([[("a", 1), ("b", 1)], *CHECKS], "")
     lines = whole.splitlines(keepends=True)
     for cut in range(len(whole) - len(lines[-1]) + 1, len(whole)):
         path.write_bytes(whole[:cut])
@@ -45,36 +45,35 @@ def test_a_last_line_cut_at_any_byte_is_cut_away_and_the_rest_kept(path):
         assert "cut away" in journal.remark
         assert journal.entries[1:] == CHECKS[:2]
         assert path.read_bytes() == b"".join(lines[:-1])
-    path.write_bytes(lines[0][:10])
-    assert opened(path).entries == []
-    assert path.read_bytes() == lines[0]
-
-
-def test_an_outcome_after_a_recovered_line_is_on_a_line_of_its_own(path):
-    path.write_bytes(path.read_bytes()[:-5])
+    path.write_bytes(whole[:-5])
     with Journal(path, {"selector": "repexp"}, SIZES) as journal:
         journal.write(CHECKS[2].line)
-    assert [json.loads(line) for line in path.read_text().splitlines()][-1] == CHECKS[2].line
+    assert path.read_bytes() == whole  # an outcome after a recovered line is on a line of its own
+    path.write_bytes(lines[0][:10])
+    assert (opened(path).entries, path.read_bytes()) == ([], lines[0])
 
 
-def test_files_that_are_no_journal_of_this_loop_are_refused(path):
+def test_files_that_are_no_journal_of_this_loop_are_refused(path, tmp_path):
     lines = path.read_text().splitlines(keepends=True)
+    of_a = '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n'
     cases = {
         "line 3: not JSON": [*lines[:2], "{]\n", *lines[3:]],
         "line 2: ['a', 3] is no response of the pool": [lines[0], '{"asked": [["a", 3]]}\n'],
-        "line 2: ['c', 0] is no response": [lines[0], '{"problem_id": "c", "index": 0, "outcome": "wrong"}\n'],
-        "line 2: 'outcome': Input should be 'correct', 'wrong', ": [
-            lines[0],
-            '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n',
-        ],
+        "line 2: 'outcome': Input should be 'correct', 'wrong', ": [lines[0], of_a],
         "is no journal": ['{"problem_id": "a", "responses": []}\n'],
         "is of another version (2, now 1)": [lines[0].replace('"version": 1', '"version": 2')],
     }
     for words, content in cases.items():
         path.write_text("".join(content))
         assert words in refusal_of(opened, path)
-    path.write_text(lines[0])
+    path.write_text("".join(lines))
     assert "is of another selector ('repexp', now 'uniform')" in refusal_of(opened, path, selector="uniform")
+    assert len(opened(path, verifier_files={"v.py": "sha256:0"}).entries) == 4  # of an older version, without files
+    assert "cannot be opened (No such file or directory)" in refusal_of(opened, tmp_path / "no" / "verify.jsonl")
+    code = f"from harness.verifying.journal import Journal, Path\nJournal(Path({str(path)!r}), {{}}, {{}})"
+    with Journal(path, {"selector": "repexp"}, SIZES):
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "another process uses it" in ended.stderr
 
 
 def test_another_pool_selector_verifier_or_seed_is_refused(tmp_path):
@@ -101,23 +100,100 @@ def test_a_changed_file_of_the_verifier_is_refused_unless_errors_are_checked_aga
     assert f"{program} has changed since: --journal NEW starts anew; --retry-errors keeps" in line
     verified(config_of(tmp_path, **options, retry_errors=True))
     assert verified(config_of(tmp_path, **options)).calls == 2
-    program.write_text("3")
-    assert "has changed" in refusal_of(verified, config_of(tmp_path, **options))
 
 
-def test_a_journal_of_an_older_version_has_no_files_and_opens(path):
-    assert len(opened(path, verifier_files={"v.py": "sha256:0"}).entries) == 4
+# A wet lab: picks are given out, and outcomes come days later, some of them, in any order.
 
 
-def test_a_second_process_on_the_journal_is_refused(path):
-    code = (
-        f"from harness.verifying.journal import Journal\nJournal(__import__('pathlib').Path({str(path)!r}), {{}}, {{}})"
-    )
-    with Journal(path, {"selector": "repexp"}, SIZES):
-        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "another process uses it" in ended.stderr
-    opened(path)
+@pytest.fixture
+def lab(tmp_path):
+    """Ask for picks of a pool with two problems, three at a time; the answers as rows of a table, or typed."""
+    pool_in(tmp_path, {"a": [F] * 4, "b": [F] * 2})
+    config = {"verifier": None, "ask": True, "budget": None, "k": 3}
+
+    def call(*rows, head="problem_id,index,outcome", typed=None, quiet=True, **options):
+        if rows:
+            (tmp_path / "results.csv").write_text("\n".join([head, *rows]) + "\n")
+            options["answers"] = tmp_path / "results.csv"
+        lines = iter(typed or ())
+        read = None if typed is None else lambda row: next(lines, None)
+        value = ask(config_of(tmp_path, **config | options), Progress(quiet=quiet), read=read)
+        return [(row["problem_id"], row["index"]) for row in value["ask"]], value
+
+    return call
 
 
-def test_a_folder_that_does_not_exist_is_one_line(tmp_path):
-    assert "cannot be opened (No such file or directory)" in refusal_of(opened, tmp_path / "no" / "verify.jsonl")
+def test_the_picks_stay_out_until_their_outcomes_come_and_the_next_ones_fill_up(lab, capsys):
+    first, _ = lab()
+    assert first == [("a", 0), ("b", 0), ("a", 1)]
+    assert lab(quiet=False)[0] == first  # days later, nothing has come
+    picks, value = lab("a,1,wrong", "b,0,", quiet=False)
+    assert picks == [("a", 0), ("b", 0), ("b", 1)]
+    assert (value["calls"], value["solved"]) == (1, 0)
+    # The same table, filled in further.
+    picks, value = lab("b;0;yes", "a;1;n", "a;0;skip", head="problem_id;index;outcome", quiet=False)
+    assert picks == [("a", 2), ("a", 3)]  # b is solved: its second pick is not waited for
+    assert (value["calls"], value["solved"], value["skipped"]) == (2, 1, 1)
+    printed = " ".join(capsys.readouterr().err.split())
+    for words in (
+        "verify.jsonl: 3 picks out, none answered",
+        "results.csv: 1 outcomes, 1 open",
+        "verify.jsonl: goes on after 1 call",
+        "results.csv: 3 outcomes, 1 of them recorded before, 0 open",
+    ):
+        assert words in printed
+
+
+def test_answers_on_the_terminal_are_written_down_one_by_one(lab):
+    picks, value = lab(typed=["n", "what?", "y", "q!", "s"])
+    assert picks == [("a", 2), ("a", 3)]
+    assert (value["calls"], value["solved"], value["skipped"]) == (2, 1, 1)
+    assert lab(typed=[])[0] == picks
+
+
+def test_a_threshold_a_budget_and_a_correction_hold_for_answers_too(lab, tmp_path):
+    lab(threshold=10)
+    _, value = lab("a,0,2.5", "b,0,1e1", "a,1,n", threshold=10)
+    assert ([hit["value"] for hit in value["found"]], value["calls"]) == ([10.0], 3)
+    journal = {"journal": tmp_path / "b.jsonl"}
+    assert len(lab(budget=2, **journal)[0]) == 2
+    _, value = lab("a,0,n", "b,0,n", budget=2, **journal)
+    assert (value["ask"], value["budget_used_up"]) == ([], True)
+    journal = {"journal": tmp_path / "c.jsonl"}
+    lab(**journal)
+    lab("a,0,y", "b,0,skip", **journal)
+    _, value = lab("a,0,n", "b,0,y", correct=True, **journal)
+    assert (value["calls"], value["solved"], [hit["problem_id"] for hit in value["found"]]) == (2, 1, ["b"])
+
+
+def test_a_table_with_a_fault_is_refused_before_anything_is_written(lab, tmp_path):
+    lab()
+    lab("a,0,n")
+    before = (tmp_path / "verify.jsonl").read_bytes()
+    for rows, words in {
+        "a,0,y": "line 2: response 0 of 'a' is recorded already, as wrong: --correct replaces it",
+        "a,1,n\nb,9,y": "line 3: problem 'b' with index '9' is no response of the pool",
+        "a,1,maybe": "line 2: an outcome is y, n, skip, error, got 'maybe'",
+        "a,1,3.5": "a number needs --threshold or --top",
+        "a,1,n\na,1,y": "line 3: response 1 of 'a' has another outcome in a row above: correct the table",
+        "a,1,n\na,3,y": "line 3: response 3 of 'a' was never asked for",
+    }.items():
+        assert words in refusal_of(lab, rows)
+    comma = refusal_of(lab, 'a,1,"6,2"', threshold=1)
+    assert comma.endswith("line 2: an outcome is y, n, skip, error or a number, got '6,2'; write 6.2")
+    assert "must name the columns" in refusal_of(lab, "x", head="a,b")
+    assert (tmp_path / "verify.jsonl").read_bytes() == before
+
+
+def test_the_sheet_lists_the_picks_comes_back_as_answers_and_is_never_overwritten(lab, tmp_path):
+    pool_in(tmp_path, {"-1": [F] * 4, "=b": [F] * 2})
+    sheet = tmp_path / "picks.csv"
+    lab(sheet=sheet)
+    head, *rows = sheet.read_text().splitlines()
+    shown = [list(row.values()) for row in csv.DictReader(io.StringIO(sheet.read_text()))]
+    assert shown[:2] == [["'-1", "0", "'-1 0 False", ""], ["'=b", "0", "'=b 0 False", ""]]
+    before = (tmp_path / "verify.jsonl").read_bytes()
+    filled = [f"{row}n" for row in rows]
+    assert "may hold outcomes" in refusal_of(lab, *filled, head=head, sheet=sheet)
+    assert (tmp_path / "verify.jsonl").read_bytes() == before
+    assert lab(*filled, head=head)[1]["calls"] == 3

@@ -1,4 +1,10 @@
-"""`harness doctor` in words: what is installed, where programs are graded, what is wrong."""
+"""`harness doctor`: what is installed, where programs are graded, what is wrong, in plugins and in a store."""
+
+import pytest
+from support.json_lines import write_json_lines
+from support.paths import TOY
+from support.refusals import error_line
+from support.stores import contents, files_of
 
 from harness_plugins.doctor.commands import of_plugins
 
@@ -24,3 +30,64 @@ def test_tasks_with_one_remark_share_a_line_and_faults_stand_last():
     )
     lines = ["", "task 'four' is broken", "Traceback", "", "faults of plugins: 1"]
     assert text.splitlines()[1:] == lines
+
+
+@pytest.fixture
+def again(harness, tmp_path):
+    """Fill a store with most kinds of files; from then on, show it."""
+    options = ("--task", "keyed", "--engine", "toy", "--plugin", TOY, "--n", "4", "--embedder", "letters", "--json")
+    return lambda: harness("run", "--selector", "spread", "--audit", "--store", tmp_path / "runs", *options)
+
+
+@pytest.fixture
+def doctor(harness, tmp_path):
+    return lambda *options: harness("doctor", "--store", tmp_path / "runs", *options)
+
+
+def test_a_sound_store_has_no_fault_and_what_is_no_store_is_refused(harness, again, doctor, tmp_path):
+    again()
+    harness(
+        "run", "--until-correct", "--task", "keyed", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs"
+    )
+    outcome = doctor()
+    assert (outcome.code, outcome.out.splitlines()[-1].endswith("0 faults")) == (0, True)
+    checked = [name for name in contents(tmp_path / "runs") if name not in (".lock", "store.json")]
+    assert outcome.out.startswith(f"{len(checked)} files of")
+    assert "is no store" in error_line(harness("doctor", "--store", tmp_path))
+
+
+def test_all_damage_is_listed_with_what_to_do_and_a_run_then_makes_the_same_again(again, doctor, tmp_path):
+    rows, store = again().rows, tmp_path / "runs"
+    before = contents(store)
+    costly, cell = files_of(store, "responses")[2], next(store.glob("cells/*.json"))
+    derived = [files_of(store, kind)[1] for kind in ("vectors", "verdicts", "audits", "orders", "choices")]
+    derived += [next(store.glob(name)) for name in ("*/verdicts.*/column.json", "*/pool.json", "memo/*/test_1.*")]
+    swapped = files_of(store, "verdicts")[2]  # holds another problem's rows
+    for path in (costly, cell, *derived):
+        path.write_bytes(path.read_bytes().replace(b'"', b" ", 1)[:-2] + b"zz")
+    swapped.write_bytes(files_of(store, "verdicts")[3].read_bytes())
+    listed = doctor("--json")
+    assert listed.code == 1
+    assert {fault["path"]: fault["cure"] for fault in listed.rows["faults"]} == {
+        **{str(path): "delete it; the next run makes it again" for path in (*derived, swapped)},
+        str(cell): "move it away",
+        str(costly): "move it away; its problem is then sampled again",
+    }
+    for path in (costly, cell, *derived, swapped):
+        path.unlink()
+    assert doctor().code == 0
+    assert again().rows == rows
+    assert contents(store).keys() == before.keys()
+    assert doctor().code == 0
+
+
+def test_an_imported_pool_is_imported_again(harness, doctor, tmp_path):
+    lines = [{"problem_id": str(i), "responses": ["a", "b"], "correct": [i == 0, True]} for i in range(3)]
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
+    run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json")
+    rows, path = harness(*run).rows, files_of(tmp_path / "runs", "responses")[0]
+    path.write_bytes(b"")
+    assert f"{path} is damaged: move it away; the pool file is then imported again" in doctor().out
+    path.unlink()
+    assert harness(*run).rows == rows
+    assert doctor().code == 0

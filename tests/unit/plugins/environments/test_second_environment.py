@@ -44,11 +44,6 @@ def test_an_interpreter_is_the_requested_or_the_variables_or_this_or_the_one_bes
     assert "here: HERE_PYTHON=/nowhere is not there: " in refusal_of(place.find, None, absent)
 
 
-def test_an_interpreter_tells_the_versions_that_it_has(place):
-    versions = place.versions(Path(sys.executable), ("pytest", "no-such-library"))
-    assert versions == {"pytest": pytest.__version__, "no-such-library": None}
-
-
 def test_an_interpreter_that_fails_or_answers_no_json_is_one_line(place, tmp_path):
     for lines, reason in (
         ("echo loading >&2; echo 'ImportError: libfoo' >&2; exit 3", "does not run: ImportError: libfoo"),

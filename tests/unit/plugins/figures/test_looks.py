@@ -63,19 +63,3 @@ def test_a_selectors_look_depends_on_its_name_alone_and_its_variants_differ_in_t
     assert {(look.colour, look.marker) for look in (first, *others)} == {(first.colour, first.marker)}
     assert (first.colour, first.marker) == (alone["repexp"].colour, alone["repexp"].marker)
     assert len({look.dash for look in (first, *others)}) == 3
-
-
-def test_a_sampler_and_an_embedder_look_the_same_in_every_figure_and_other_series_take_the_free_places():
-    alone = looks.of_others(["min-p"])["min-p"]
-    shown = looks.of_others(["mine", "min-p", "vanilla", "theirs"])
-    assert shown["min-p"] == alone
-    assert len({(each.colour, each.marker) for each in shown.values()}) == 4
-    registered = load_registry().registrations
-    built_in = {entry.name for entry in registered if entry.kind == "sampler"} - {"repexp-guided"}
-    assert built_in == set(looks.OTHERS[0])
-
-
-def test_selectors_whose_names_have_the_same_hash_still_look_different(monkeypatch):
-    monkeypatch.setattr(looks, "SLOTS", len(looks.ORDER) + 1)
-    shown = looks.looks(["one", "two"])
-    assert len({(look.colour, look.marker) for look in shown.values()}) == 2

@@ -1,6 +1,7 @@
-"""What a model's name means; folders that lack a part or hold a format that no engine reads: one line each."""
+"""What a model's name means, what is read of its small files, and the hashes by which it is known again."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,13 +10,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.refusals import refusal_of
+from support.tiny_checkpoints import TEMPLATE, save_checkpoint
+from transformers import AutoTokenizer
 
-from harness import HarnessError, Sampler
+from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
-from harness_plugins.models import smollm2
-from harness_plugins.models.location import Location, embedded, locate, one_line_errors
+from harness_plugins.models import location, smollm2
+from harness_plugins.models.checkpoint import Checkpoint
+from harness_plugins.models.location import Location, content_hash, embedded, locate
+from harness_plugins.models.location import file_hashes as hashes_of
+from harness_plugins.proteins.published import folder_hash
 
 
 def test_a_name_means_an_embedded_model_a_folder_or_the_hub(tmp_path, monkeypatch):
@@ -43,26 +49,6 @@ def test_a_path_that_leads_to_no_model_is_refused_with_what_is_missing(tmp_path)
             (bare / then).touch()
 
 
-def test_a_failure_to_load_is_told_with_its_likely_reason(tmp_path):
-    def line(failure, folder=None):
-        try:
-            with one_line_errors(Location("org/name", folder)):
-                raise failure
-        except HarnessError as error:
-            return str(error)
-
-    for failure, reason in (
-        (OSError("there is no file named config.json\nmore"), "cannot be loaded: there is no file named config.json"),
-        (OSError("it is not a valid model identifier"), "cannot be loaded: it is not a valid model identifier"),
-        (ValueError("Repo id must be in the form"), "cannot be loaded: Repo id must be in the form"),
-        (OSError("no route"), "cannot be fetched (offline?): give a local folder"),
-        (ImportError("needs tiktoken\nmore"), "cannot be loaded: needs tiktoken"),
-    ):
-        assert line(failure).startswith(f"model 'org/name' {reason}")
-        assert "\n" not in line(failure)
-    assert line(OSError("no route"), tmp_path) == f"model folder {tmp_path} cannot be loaded: no route"
-
-
 ENGINES = (Transformers, Vllm)
 
 
@@ -70,12 +56,6 @@ ENGINES = (Transformers, Vllm)
 def model(tmp_path):
     """A copy of the embedded model, to be changed."""
     return Path(shutil.copytree(embedded("tiny24"), tmp_path / "model"))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_gguf_beside_safetensors_is_not_read(engine, model):
-    (model / "my-model.Q4_1.gguf").write_bytes(b"GGUF")
-    assert engine(model=str(model)).name == "model"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -102,26 +82,12 @@ def test_the_fetched_model_is_named_with_the_command_that_fetches_it(tmp_path, m
     assert locate(smollm2.NAME).folder.samefile(tmp_path / smollm2.NAME)  # as before: a folder that is there
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_type_is_named_as_people_write_it(engine):
-    for written, name in (("fp32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16"), ("float16", "float16")):
-        assert engine(model="tiny24", dtype=written).identity()["dtype"] == name
-
-
 def quantized(folder, method, **settings):
     """The folder, with a config that says how its weights are quantized."""
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": method, **settings}
     (folder / "config.json").write_text(json.dumps(config))
     return str(folder)
-
-
-def test_quantized_weights_whose_library_is_missing_are_one_line_that_names_it(model):
-    path = quantized(model, "aqlm", in_group_size=8, out_group_size=1, num_codebooks=1, nbits_per_codebook=16)
-    line = refusal_of(lambda: Transformers(model=path)._checkpoint.model)
-    assert line.startswith(f"model folder {model} cannot be loaded: ")
-    assert "aqlm" in line
-    assert Vllm(model=path)._checkpoint.config.quantization_config  # for vLLM to read, or to refuse
 
 
 def test_quantized_weights_are_read_where_transformers_can(model):
@@ -142,3 +108,134 @@ def test_quantized_weights_are_read_where_transformers_can(model):
     [responses] = engine.sample(request)
     assert np.corrcoef(plain.score(prompt, responses), responses.logprobs)[0, 1] > 0.9
     assert engine.identity()["revision"] != plain.identity()["revision"]
+
+
+def opened(folder):
+    return Checkpoint(locate(str(folder)), "cpu", "auto", None)
+
+
+@pytest.mark.parametrize("form", ["config", "named", "jinja"])
+def test_a_template_may_stand_in_the_tokenizers_config_or_in_a_file(tmp_path, form):
+    folder = save_checkpoint(tmp_path / "model", "gpt2", None)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    if form == "jinja":
+        (folder / "chat_template.jinja").write_text(TEMPLATE)
+    else:
+        settings["chat_template"] = TEMPLATE if form == "config" else [{"name": "default", "template": TEMPLATE}]
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert AutoTokenizer.from_pretrained(folder).chat_template
+    assert opened(folder).has_template
+
+
+def test_a_model_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
+    folder = save_checkpoint(tmp_path / "model", "gpt2", None)
+    repo, commit = tmp_path / "hub" / "models--lab--small", "a" * 40
+    (repo / "refs").mkdir(parents=True)
+    (repo / "refs" / "main").write_text(commit)
+    shutil.copytree(folder, repo / "snapshots" / commit)
+    for module in ("huggingface_hub.constants.HF_HUB_CACHE", "huggingface_hub.file_download.HF_HUB_CACHE"):
+        monkeypatch.setattr(module, str(tmp_path / "hub"), raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    part = Checkpoint(locate("lab/small"), "cpu", "auto", None)
+    assert part.revision == commit
+    assert not part.has_template
+
+
+BIG = 9 * 2**20  # bytes: a little over what is read each time
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(location, "SETTLED_NS", -(10**18))  # a file may be known at once
+    return tmp_path / "cache" / "diversity-harness" / "file-hashes.json"
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of the files that are read."""
+    names = []
+    digest = location._digest
+    monkeypatch.setattr(location, "_digest", lambda path: names.append(path.name) or digest(path))
+    return names
+
+
+def big(path, middle=b"\0"):
+    """A sparse file with something in its middle."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(BIG)
+        file.seek(BIG // 2)
+        file.write(middle)
+    return path
+
+
+def large_model(folder, middle=b"\0"):
+    shutil.copytree(embedded("tiny24"), folder)
+    big(folder / "model-00002-of-00002.safetensors", middle)
+    return folder
+
+
+def test_folders_of_one_name_that_differ_in_a_files_middle_are_two_models(tmp_path):
+    def revision(folder):
+        return Checkpoint(locate(str(folder)), "cpu", "auto", None).revision
+
+    first, same = large_model(tmp_path / "a" / "merged"), large_model(tmp_path / "b" / "merged")
+    assert revision(first) == revision(same) != revision(large_model(tmp_path / "c" / "merged", b"\1"))
+    proteins = [big(tmp_path / name / "data" / "esm3.pth", name.encode()).parents[1] for name in "pq"]
+    assert folder_hash(proteins[0], [".pth"]) != folder_hash(proteins[1], [".pth"])
+
+
+def test_the_embedded_models_keep_their_keys():
+    assert content_hash(embedded("tiny24")) == "702746cdc55d3119"
+
+
+def test_a_large_file_is_read_once_and_a_changed_one_again(tmp_path, reads):
+    path = big(tmp_path / "weights.bin")
+    first = hashes_of([path], "model")
+    assert hashes_of([path], "model") == first
+    assert reads == ["weights.bin"]
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(BIG // 2)
+        file.write(b"\2")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # set back by whoever edited it
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert hashes_of([path], "model") != first
+    assert reads == ["weights.bin"] * 2
+
+
+def test_a_broken_cache_is_made_anew_and_one_that_cannot_be_written_done_without(tmp_path, cache, reads, capfd):
+    path = big(tmp_path / "weights.bin")
+    cache.parent.mkdir(parents=True)
+    expected = hashes_of([path], "model")
+    for content in (b"{", b"[]", b'{"1:2": "short"}', b"\xff", b"[" * 100_000):
+        cache.write_bytes(content)
+        reads.clear()
+        assert hashes_of([path], "model") == hashes_of([path], "model") == expected, content
+        assert len(reads) == 1, content
+    cache.unlink()
+    cache.mkdir(parents=True)  # a folder in its place
+    assert hashes_of([path], "model") == expected
+    cache.rmdir()
+    cache.parent.rmdir()
+    cache.parent.write_text("a file in the folder's place")
+    assert hashes_of([path], "model") == expected
+    assert capfd.readouterr().err == ""
+
+
+def test_all_that_can_change_the_output_counts_and_no_more(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "modules.json").write_text('[{"path": ""}, {"path": "1_Pooling"}]')
+    counts = "tokenizer.json chat_template.jinja additional_chat_templates/tool_use.jinja generation_config.json "
+    counts += "adapter_config.json adapter_model.safetensors spiece.model merges.txt 1_Pooling/config.json unknown.dat"
+    ignored = "README.md LICENSE.txt .gitattributes model.onnx optimizer.pt training_args.bin "
+    ignored += "checkpoint-500/model.safetensors"
+    for name in (counts + " " + ignored).split():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"before")
+        before = content_hash(folder)
+        path.write_bytes(b"after.")
+        assert (content_hash(folder) != before) == (name in counts.split()), name

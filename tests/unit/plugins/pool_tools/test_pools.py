@@ -1,11 +1,12 @@
-"""`harness pool import|inspect|export|audit`: pools in and out of the store, and what they hold."""
+"""`harness pool import|inspect|export|audit|hardest|show`: pools in and out of the store, and what they hold."""
 
 import pytest
 from support.json_lines import read_json_lines, write_json_lines
 from support.paths import TOY
-from support.refusals import error_line
+from support.refusals import error_line, wrongly_refused
 
 from harness.columns.stored import pool_keys
+from harness.jobs.plan import only
 
 
 @pytest.fixture
@@ -75,19 +76,6 @@ def test_an_unknown_key_and_a_pool_file_without_a_task_to_grade_it_are_refused(h
     assert "none of its problems is task 'colours''s" in error_line(harness("pool", "audit", imported, *fixed))
 
 
-def test_an_audit_takes_a_file_of_one_split_and_refuses_that_of_another(harness, written, store, monkeypatch):
-    monkeypatch.setattr("harness_tasks.data.sources.hub_is_out_of_reach", lambda: True)
-    rows = [{"question": f"q{row}", "answer": f"#### {row}"} for row in range(1319)]
-    pool = written([{"problem_id": "test-3", "responses": ["The answer is 3.", "The answer is 4."]}])
-    fixed = ("--task", "gsm8k", "--data", written(rows, "test.jsonl"), *store, "--json")
-    key = harness("pool", "import", pool, *fixed).rows["pool"]
-    audit = harness("pool", "audit", key, *fixed)
-    assert audit.code == 0, audit.err
-    train = written(rows * 5 + rows[:878], "train.jsonl")
-    line = error_line(harness("pool", "audit", key, "--task", "gsm8k", "--data", train, *store))
-    assert "--data has 7,473 rows, as split 'train' has, not 'test'" in line
-
-
 # An audit
 
 
@@ -114,8 +102,108 @@ def test_every_disagreement_timeout_and_error_is_counted_and_listed(audit, tmp_p
     assert "slow: 1" in audit(pool).out
 
 
-def test_a_pool_of_the_store_is_audited_by_its_key(toy, audit, tmp_path):
+def test_a_pool_of_the_store_is_audited_by_its_key_and_by_a_file_of_its_split(
+    toy, audit, harness, written, store, tmp_path
+):
     row = toy("--task", "keyed", "--selector", "shuffle", "--audit").rows[0]
     [pool] = pool_keys(tmp_path / "runs")
     audited = audit(pool[:6], "--json").rows
     assert (audited["disputed"], audited["problems"]) == (row["disputed"], 6)
+    rows = [{"question": f"q{row}", "answer": f"#### {row}"} for row in range(1319)]
+    given = written([{"problem_id": "test-3", "responses": ["The answer is 3.", "The answer is 4."]}])
+    fixed = ("--task", "gsm8k", "--data", written(rows, "test.jsonl"), *store, "--json")
+    key = harness("pool", "import", given, *fixed).rows["pool"]
+    assert harness("pool", "audit", key, *fixed).rows["audited"] == 2
+
+
+def pool_lines(**correct):
+    """A pool with its own verdicts; problem `a=[1, 0]` has two responses, the first of them correct."""
+    return [
+        {"problem_id": name, "responses": [f"{name} {i}" for i in range(len(marks))], "correct": list(map(bool, marks))}
+        for name, marks in correct.items()
+    ]
+
+
+def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness, written, tmp_path):
+    pool = written(
+        pool_lines(never=[0, 0, 0, 0], twice=[1, 1, 0, 0], once=[0, 1, 0, 0], tie=[1, 1, 0, 0], always=[1] * 4)
+    )
+    out = tmp_path / "hardest.jsonl"
+    made = harness("pool", "hardest", pool, "--count", 2, "--out", out, "--store", tmp_path / "runs", "--json")
+    assert made.code == 0, made.err
+    assert read_json_lines(out) == [
+        {"problem_id": "once", "n": 4, "correct": 1},
+        {"problem_id": "twice", "n": 4, "correct": 2},
+    ]
+    assert {name: made.rows[name] for name in made.rows if name != "pool"} == {
+        **{"problems": 5, "solvable": 4, "written": 2, "file": str(out)},
+        **{"pass_at_1_lowest": 0.25, "pass_at_1_highest": 0.5},
+    }
+    for count, words in (
+        (5, "4 of 5 problems have a correct response, --count asks for 5"),
+        (0, "Invalid value for '--count'"),
+    ):
+        refused = harness("pool", "hardest", pool, "--count", count, "--out", out, "--store", tmp_path / "runs")
+        assert (refused.code, words in refused.err) == (2, True)
+    run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json", "--only", out)
+    [row] = harness(*run).rows
+    assert (row["problems"], row["solvable"]) == (2, 2)
+
+
+def test_a_list_that_names_no_problem_of_the_task_is_refused_in_one_line(written):
+    faults = [
+        ('{"problem_id": "nowhere"}\n', "1 of 1 ids are not in split 'test' ('nowhere')"),
+        ('{"id": "test/1"}\n', "line 1: problem_id must be a string, got None"),
+        ("", "names no problem"),
+        ("test/1\n", "not JSON"),
+    ]
+    assert not wrongly_refused(faults, lambda content: only(written(content), ["test/1"], str, "split 'test'"))
+
+
+LONG = "\n".join(f"line {number}" for number in range(9)) + "\nThe answer is 5."
+
+
+@pytest.fixture
+def graded(harness, tmp_path):
+    """`harness pool show KEY` on a pool that a run graded, and what the run said."""
+    task = write_json_lines(tmp_path / "q.jsonl", [{"id": "sum", "prompt": "2 + 2?\nSay.", "reference": "4"}])
+    pool = write_json_lines(tmp_path / "r.jsonl", [{"problem_id": "sum", "responses": ["4", LONG, "four or so"]}])
+    store = ("--store", tmp_path / "runs")
+    spec = f"own:file={task},grader=number"
+    ran = harness("run", "--task", spec, "--pool", pool, "--selector", "uniform", *store)
+    [key] = pool_keys(tmp_path / "runs")
+    return lambda *options: harness("pool", "show", key[:6], *store, *options), ran, key
+
+
+def test_each_response_has_verdict_reason_answer_and_its_ends(graded):
+    show, ran, key = graded
+    assert f"next: `harness pool show {key[:8]} --store " in ran.err
+    assert show().out == (
+        "sum: 2 + 2?\n  0 correct, answer: 4\n      4\n  1 wrong, answer: 5\n      line 0\n      line 1\n      ...\n"
+        "      line 8\n      The answer is 5.\n  2 wrong (no number)\n      four or so\n"
+    )
+    assert "line 5" in show("--full").out
+    assert "2 more: --listed N" in show("--listed", 1).out
+
+
+def test_verdicts_and_a_problem_are_chosen(graded):
+    show, _, key = graded
+    chosen = [show("--json", option).rows["problems"] for option in ("--wrong", "--correct", "--errors")]
+    assert [[each["index"] for problem in problems for each in problem["responses"]] for problems in chosen] == [
+        *([1, 2], [0], [])
+    ]
+    whole = show("--problem", "sum", "--json").rows
+    assert (whole["pool"], whole["graded"]) == (key, True)
+    first = {"index": 0, "verdict": "correct", "reason": "", "route": "", "answer": "4", "text": "4"}
+    assert whole["problems"][0]["responses"][0] == first
+    assert show("--errors").out == "no such response\n"
+    assert "has no problem 'summ' (did you mean 'sum'" in error_line(show("--problem", "summ"))
+
+
+def test_a_file_and_verdicts_of_a_pool_without_any_are_refused(harness, written, tmp_path):
+    store = ("--store", tmp_path / "runs")
+    pool = written([{"problem_id": "a", "prompt": "?", "responses": ["x"]}])
+    assert "is a file: give its key" in error_line(harness("pool", "show", pool, *store))
+    key = harness("pool", "import", pool, *store, "--json").rows["pool"]
+    assert "has no verdicts" in error_line(harness("pool", "show", key, "--wrong", *store))
+    assert harness("pool", "show", key, *store).out == "a: ?\n  0 not graded\n      x\n"

@@ -50,15 +50,6 @@ def test_the_page_has_hits_in_the_order_asked_for_a_map_names_and_what_is_out(tm
     assert (tmp_path / "plate-report.html").read_bytes() == again
 
 
-def test_without_the_candidates_there_is_no_map_and_the_journal_has_the_names(tmp_path, searched):
-    view = page_of(tmp_path)
-    assert ([row["name"] for row in view["rows"]], view["map"], view["n"]) == (searched, None, None)
-    before = (tmp_path / "plate.jsonl").read_bytes()
-    (tmp_path / "plate.jsonl").write_bytes(before + b'{"problem_id": "pro')  # another process is at work
-    assert len(page_of(tmp_path)["rows"]) == 12
-    assert (tmp_path / "plate.jsonl").read_bytes() == before + b'{"problem_id": "pro'
-
-
 def by_enumeration(n, c, t):
     """The mean and the two 2.5 % quantiles of the hits among the first t of a random order."""
     hits = sorted(sum(place < c for place in chosen) for chosen in itertools.combinations(range(n), t))
@@ -67,30 +58,20 @@ def by_enumeration(n, c, t):
     return sum(hits) / len(hits), low, high
 
 
-def test_known_verdicts_give_the_exact_band():
+def test_chance_is_the_exact_band_of_known_verdicts_a_binomial_one_of_a_rate_else_whether_hits_came_early():
     correct = [True] * 3 + [False] * 7
     told = chance([True, False, True, False, False], correct, rate=0.5)  # verdicts count more than a word
-    curve = told["chance"]
-    assert curve["at"] == list(range(6))
     for t in range(6):
         expected = by_enumeration(10, 3, t)
-        assert [curve[name][t] for name in ("mean", "low", "high")] == pytest.approx(list(expected)), t
+        assert [told["chance"][name][t] for name in ("mean", "low", "high")] == pytest.approx(list(expected)), t
     as_many = sum(math.comb(3, h) * math.comb(7, 5 - h) for h in (2, 3)) / math.comb(10, 5)
-    assert told["said"].startswith(
-        "3 of the 10 candidates are hits, by the verdicts of the pool file: a random order finds"
-    )
+    assert told["said"].startswith("3 of the 10 candidates are hits, by the verdicts of the pool file: a random order")
     assert told["said"].endswith(f"as many or more with probability {as_many:.2g}.")
-
-
-def test_a_rate_gives_a_binomial_band_and_nothing_known_only_whether_hits_came_early():
     told = chance([False] * 9 + [True], None, rate=0.1)
-    assert told["chance"]["mean"][-1] == pytest.approx(1)
     assert told["said"].startswith("If 10 % of the candidates are hits, as --rate says, a random order finds 1.0 in 10")
     assert f"with probability {1 - 0.9**10:.2g}. The last outcome is a hit: if the search stopped" in told["said"]
-    told = chance([True, True, False, False, False], None, None)
-    curve = told["chance"]
+    curve = chance([True, True, False, False, False], None, None)["chance"]
     assert [(curve["low"][t], curve["high"][t]) for t in range(6)] == [by_enumeration(5, 2, t)[1:] for t in range(6)]
-    assert told["said"].startswith("How many of the candidates are hits is not known, so nobody can say")
     assert not curve["known"]
     assert chance([], None, None)["chance"]["at"] == [0]
 

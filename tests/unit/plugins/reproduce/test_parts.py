@@ -1,12 +1,10 @@
 """The plan of `harness reproduce`: every part is a command line that the harness accepts, at both scales."""
 
-import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 import typer.main
-from support.paths import ROOT
 
 from harness.cli import complete
 from harness_plugins.reproduce import paper_numbers, parts
@@ -85,7 +83,7 @@ def test_each_number_of_the_paper_has_a_place_in_it_and_a_function_that_computes
         assert callable(getattr(paper_numbers, number["ours"]))
 
 
-@pytest.mark.parametrize("name", ["rf3", "proteins"])
+@pytest.mark.parametrize("name", [pytest.param("rf3", marks=pytest.mark.slow), "proteins"])
 def test_a_dry_run_without_models_and_data_prices_each_part_and_names_once_what_is_missing(
     name, harness, tmp_path, monkeypatch
 ):
@@ -110,11 +108,6 @@ def test_a_dry_run_without_models_and_data_prices_each_part_and_names_once_what_
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_page_names_the_command_of_each():
-    page = (ROOT / "docs" / "paper.md").read_text()
-    assert [name for name in parts.names() if f"harness reproduce {name}" not in page] == []
-
-
 def test_a_name_or_scale_that_is_not_there_is_one_line(harness):
     unknown = harness("reproduce", "rf11")
     assert (unknown.code, unknown.err.count("\n")) == (2, 1)
@@ -123,20 +116,3 @@ def test_a_name_or_scale_that_is_not_there_is_one_line(harness):
     assert "unknown engine 'vlm'" in harness("reproduce", "rf1", "--engine", "vlm", "--yes").err
     unasked = harness("reproduce", "rf1", "--scale", "tiny")
     assert (unasked.code, "add --yes" in unasked.err) == (2, True)
-
-
-def test_without_a_name_all_are_listed(harness):
-    listed = harness("reproduce").out
-    assert [line.split()[0] for line in listed.splitlines()] == parts.names()
-
-
-def test_the_plan_holds_nothing_that_no_part_uses():
-    plan = tomllib.loads((ROOT / "plugins" / "reproduce" / "plan.toml").read_text())
-    tasks = {
-        str(values.get("task"))
-        for name in parts.names()
-        for scale in parts.SCALES
-        for values in (part.values for part in work(name, scale).parts)
-    }
-    assert set(plan["fetch"]) <= tasks
-    assert set(plan["sizes"]) == set(plan["lists"]["models"])

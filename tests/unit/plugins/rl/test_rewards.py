@@ -42,16 +42,6 @@ def test_each_reward_has_its_grader():
         assert grader.rewards(PROBLEM, responses, UNKNOWN) == rewards, reward
 
 
-def test_the_prompt_asks_for_the_form_that_the_strict_grader_wants():
-    hashes, box = ("####", "#### 5"), (r"\boxed{", r"\boxed{5}")
-    for task, (before, form) in (("gsm8k", hashes), ("math", box), ("dapo-aime", box)):
-        grader = Grader(run_of(task, "strict"))
-        assert grader.task.rl["reward"] == "strict"
-        assert before in grader.task.messages(PROBLEM)[-1]["content"]
-        responses = [f"Two and three make five. {form}", "Two and three make 5."]
-        assert grader.rewards(PROBLEM, responses, UNKNOWN[:2]) == [1, 0]
-
-
 class Ends(Task):
     """Judges by how a response ended; the second grader by its text, and says nothing of a."""
 
@@ -205,13 +195,10 @@ def test_a_spread_scales_the_bonus_to_the_rewards_of_a_mixed_group_and_leaves_eq
 def test_the_defaults_are_the_papers_and_parameters_out_of_range_are_refused():
     bonus = RepExpBonus()
     assert (bonus.beta, bonus.lam, bonus.dim, bonus.gate, bonus.figure) == (0.01, 0.01, 32, True, "leverage")
-    assert (bonus.persist, bonus.spread) == (False, None)
+    assert (bonus.persist, bonus.spread, Unlikeliness()) == (False, None, Unlikeliness(0.25, gate=True))
     assert refusal_of(RepExpBonus, spread=0.0) == "repexp: spread must be > 0, got 0.0"
-    assert refusal_of(RepExpBonus, lam=0.0) == "repexp: lam must be > 0, got 0.0"
     assert refusal_of(RepExpBonus, dim=0) == "repexp: dim must be at least 1, got 0"
-    assert (Unlikeliness().beta_rank, Unlikeliness().gate) == (0.25, True)
-    for share in (-0.1, 1.1):
-        assert refusal_of(Unlikeliness, share) == f"unlikely: beta_rank must be from 0 to 1, got {share}"
+    assert refusal_of(Unlikeliness, 1.1) == "unlikely: beta_rank must be from 0 to 1, got 1.1"
 
 
 # The other bonuses, and metrics

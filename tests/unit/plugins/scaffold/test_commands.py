@@ -38,7 +38,7 @@ def test_what_it_writes_conforms_and_is_a_whole_package_that_names_no_place_and_
 
 
 def test_what_it_writes_is_clean_under_this_projects_rules_and_its_own(tmp_path):
-    made = [new_package(kind, name, tmp_path / kind) for kind in KINDS for name in ("a", LONG)]
+    made = [new_package(kind, name, tmp_path / kind) for kind, name in zip(KINDS, ("a", *[LONG] * 4), strict=True)]
     ours = ("--config", str(ROOT / "pyproject.toml"))
     runs = [(("check", *ours), package["folder"]) for package in made]  # what is first-party depends on the folder
     runs += [(options, tmp_path) for options in (("format", "--check", *ours), ("check",), ("format", "--check"))]
@@ -53,13 +53,11 @@ def test_a_name_that_cannot_work_is_refused_in_one_line_and_nothing_is_written(t
     table = [
         ("executor", "mine", "no template for kind 'executor' (there are selector, task, embedder, sampler, engine)"),
         ("selector", "My-Novelty", "a name is lower-case words joined by '-', such as my-selector"),
-        *[("selector", name, f"got {name!r}") for name in ("my_novelty", "2-fast", "fast-", "../fast", "fast\n", "")],
+        *[("selector", name, f"got {name!r}") for name in ("2-fast", "../fast", "fast\n", "")],
         ("selector", f"{LONG}b", "at most 32 characters"),
         ("selector", "lambda", "'lambda' is a Python keyword"),
-        ("selector", "none", "'none' is a Python keyword"),
         ("sampler", "random", "'random' is a module of Python's standard library"),
         ("selector", "uniform", "'uniform' is a selector of diversity-harness"),
-        ("task", "game24", "'game24' is a task of diversity-harness"),
         ("embedder", "tasks", "the module harness_tasks is installed already"),
         ("sampler", "taken-already", "the module harness_taken_already is installed already"),
     ]

@@ -40,13 +40,6 @@ def test_a_score_is_the_logit_for_the_prompt_and_the_response(tmp_path, kind, pa
     assert len(set(scores.tolist())) == 5
 
 
-def test_what_does_not_fit_into_the_context_has_no_score(tmp_path):
-    scorer = RewardModel(str(save_reward_model(tmp_path / "rm")))
-    short, long = scorer.score(PROBLEM, SHORT, ["24", "24 " * 128])
-    assert np.isfinite(short)
-    assert np.isnan(long)
-
-
 def test_what_is_no_reward_model_is_refused(tmp_path):
     def said_of(folder):
         return refusal_of(RewardModel(str(folder)).score, PROBLEM, SHORT, TEXTS)

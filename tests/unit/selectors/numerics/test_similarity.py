@@ -15,31 +15,20 @@ from harness_selectors.ngram_coverage import coverage_rounds, incidence
 from harness_selectors.numerics import nearest_pick, similarity
 
 
-def median_bandwidth(h) -> float:
-    return float(np.median(pdist(np.unique(h.astype(np.float64), axis=0))))
-
-
-def test_the_median_distance_of_many_rows_is_near_that_of_all_and_depends_on_no_order():
-    h = np.random.default_rng(7).normal(size=(3000, 5)) * [5, 1, 1, 1, 1]
+def test_the_median_distance_keeps_its_digits_and_that_of_many_rows_is_near_that_of_all_and_depends_on_no_order():
+    rng = np.random.default_rng(7)
+    h = rng.normal(size=(3000, 5)) * [5, 1, 1, 1, 1]
     h -= h.mean(axis=0)
     median = similarity.median_distance(h)
     assert median == pytest.approx(np.median(pdist(h)), rel=0.02)
     assert similarity.median_distance(h[::-1].copy()) == pytest.approx(median, rel=1e-12)
-
-
-def test_the_median_distance_of_near_copies_keeps_its_digits():
-    rng = np.random.default_rng(33)
     h = np.where(rng.random((60, 1)) < 0.2, 9 * rng.normal(size=(60, 6)), 1) + 1e-9 * rng.normal(size=(60, 6))
-    assert similarity.median_distance(similarity.centred(h)) == pytest.approx(median_bandwidth(h), rel=1e-5)
+    assert similarity.median_distance(similarity.centred(h)) == pytest.approx(np.median(pdist(h)), rel=1e-5)
 
 
-def test_no_ngram_runs_from_one_text_into_the_next():
+def test_no_ngram_runs_from_one_text_into_the_next_and_rows_without_weight_come_last_by_index():
     has = incidence(["a b", "c", "", "d e f"], 3, str.split)
-    assert has.indptr.tolist() == [0, 3, 4, 4, 10]
-    assert has.shape == (4, 10)
-
-
-def test_rows_without_weight_come_last_by_index():
+    assert (has.indptr.tolist(), has.shape) == ([0, 3, 4, 4, 10], (4, 10))
     has = incidence(["a", "b", "a", "c"], 1, str.split)
     assert list(coverage_rounds(has, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]
 

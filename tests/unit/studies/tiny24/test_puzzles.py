@@ -10,17 +10,14 @@ from harness import Problem
 from harness_plugins.models.location import embedded, embedded_names
 from harness_tasks.game24 import PROMPT, puzzle_id
 from studies.tiny24.measure import TASK
-from studies.tiny24.puzzles import LARGEST_VALUE, PAD, Term, _combined, build_tokenizer, solve
+from studies.tiny24.puzzles import LARGEST_VALUE, PAD, build_tokenizer, solve
 from studies.tiny24.train import pack, render
 
 NUMBERS = [(1, 1, 4, 6), (2, 3, 4, 4), (3, 3, 8, 8), (4, 5, 6, 10), (1, 3, 4, 6), (2, 2, 11, 11), (1, 5, 5, 5)]
 
 
-def test_a_worked_solution_reads_as_documented(puzzle):
+def test_every_worked_solution_is_distinct_and_correct_and_reads_as_documented(puzzle):
     assert puzzle.responses[0] == "5 * 4 = 20, left 6 10 20\n10 - 6 = 4, left 4 20\n20 + 4 = 24\nAnswer: 5 * 4 + 10 - 6"
-
-
-def test_every_worked_solution_is_distinct_and_correct():
     for numbers in NUMBERS:
         responses = solve(numbers, [24])[24]
         assert len(set(responses)) == len(responses) > 0
@@ -29,17 +26,9 @@ def test_every_worked_solution_is_distinct_and_correct():
     assert solve((1, 1, 1, 1), [24]) == {}
 
 
-def test_brackets_stand_where_they_are_needed():
-    right = Term(4, "2 * 2", 2)
-    expressions = [_combined(sign, Term(8, "8"), right, 2).expression for sign in "+-*/"]
-    assert expressions == ["8 + 2 * 2", "8 - 2 * 2", "8 * 2 * 2", "8 / (2 * 2)"]
-    assert _combined("-", Term(8, "8"), Term(4, "3 + 1", 1), 4).expression == "8 - (3 + 1)"
-
-
 def test_the_recorded_split_is_the_tasks():
     split = json.loads((ROOT / "studies" / "tiny24" / "split.json").read_text())
     assert split == {name: [problem.id for problem in TASK.problems(name)] for name in ("train", "dev", "heldout")}
-    assert sum(map(len, split.values())) == 1362
 
 
 @given(text=st.text())
@@ -47,16 +36,13 @@ def test_any_text_round_trips(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens="<" not in text) == text
 
 
-def test_every_whole_number_is_one_token_with_and_without_the_space_before_it(tokenizer):
-    for number in range(LARGEST_VALUE + 1):
-        assert len(tokenizer.encode(f"{number}")) == len(tokenizer.encode(f" {number}")) == 1
-
-
-def test_the_shipped_tokenizers_are_the_built_one(tokenizer):
+def test_the_shipped_tokenizers_are_the_built_one_in_which_every_whole_number_is_one_token(tokenizer):
     built = json.loads(build_tokenizer().backend_tokenizer.to_str())
     for name in embedded_names():
         assert json.loads((embedded(name) / "tokenizer.json").read_text()) == built
     assert (tokenizer.padding_side, tokenizer.pad_token) == ("left", PAD)
+    for number in range(LARGEST_VALUE + 1):
+        assert len(tokenizer.encode(f"{number}")) == len(tokenizer.encode(f" {number}")) == 1
 
 
 def test_the_chat_template_gives_what_training_saw(tokenizer, puzzle):
@@ -68,5 +54,3 @@ def test_the_chat_template_gives_what_training_saw(tokenizer, puzzle):
     whole = tokenizer.apply_chat_template(chat)["input_ids"]
     assert pack(build_tokenizer(), [puzzle], [puzzle.responses[:1]]).tokens[0].tolist() == whole
     assert whole[: len(prompt)] == prompt
-    assert len(prompt) <= 50
-    assert max(len(tokenizer.encode(response)) for response in puzzle.responses) < 45

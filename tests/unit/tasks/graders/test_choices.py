@@ -7,21 +7,13 @@ from corpora.choices import CHOSEN, NONE_CHOSEN
 from harness_tasks.graders.choices import answer, bare_letter
 
 
-def test_a_choice_is_read_as_models_write_it():
+def test_a_choice_is_read_as_models_write_it_and_no_letter_or_several_are_none():
     assert {text: answer(text) for text in CHOSEN} == CHOSEN
-
-
-def test_no_letter_or_several_are_no_choice():
     assert {text: letter for text in NONE_CHOSEN if (letter := answer(text))} == {}
-
-
-def test_of_a_response_that_was_cut_off_only_a_stated_answer_counts():
+    # of a response that was cut off only a stated answer counts
     assert (answer("B. Paris, since", cut_off=True), answer("The answer is B. But", cut_off=True)) == (None, "B")
-
-
-def test_a_reference_is_a_letter_with_what_is_around_it():
-    letters = {text: bare_letter(text) for text in ("B", "b", "(B)", "B.", "B) Paris", "Paris", "", "K")}
-    assert letters == {**dict.fromkeys(("B", "b", "(B)", "B.", "B) Paris"), "B"), "Paris": None, "": None, "K": None}
+    references = {**dict.fromkeys(("B", "b", "(B)", "B.", "B) Paris"), "B"), "Paris": None, "": None, "K": None}
+    assert {text: bare_letter(text) for text in references} == references
 
 
 def test_hostile_texts_take_no_long_time():

@@ -36,21 +36,21 @@ def graded(tmp_path, monkeypatch):
     return call
 
 
-def test_the_exit_code_is_the_verdict(tier, graded):
+def test_the_exit_code_is_the_verdict_and_the_files_hold_the_texts(tier, graded):
     verdicts = [graded(f"import sys\nprint('so it is', file=sys.stderr)\nsys.exit({code})") for code in (0, 1, 2)]
     assert [verdict.status for verdict in verdicts] == ["correct", "wrong", "error"]
     assert [verdict.reason for verdict in verdicts] == ["", "so it is", "the command ended with exit code 2: so it is"]
+    source = f"import sys\nassert [open(name).read() for name in sys.argv[1:]] == {[*TEXTS.values()]!r}\n"
+    assert graded(source).status == "correct"
 
 
-def test_an_exception_of_the_program_is_no_verdict_on_the_response(tier, graded):
+def test_what_fails_itself_is_no_verdict_on_the_response(tier, graded, tmp_path):
     verdict = graded("import nothing_of_this_name")
     assert (verdict.status, verdict.reason[-21:]) == ("error", "'nothing_of_this_name'"[-21:])
-
-
-def test_the_files_hold_the_texts(tier, graded):
-    texts = tuple(TEXTS.values())
-    source = f"import sys\nassert tuple(open(name).read() for name in sys.argv[1:]) == {texts!r}\n"
-    assert graded(source).status == "correct"
+    (tmp_path / "check").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "check").chmod(0o755)
+    verdict = commands.run(f"{tmp_path}/check {{response_file}}", TEXTS, 60.0)
+    assert (verdict.status, "No such file or directory" in verdict.reason) == ("error", True)
 
 
 def test_a_program_that_does_not_end_is_ended_with_its_children_and_the_response_is_wrong(tier, graded, tmp_path):
@@ -67,7 +67,6 @@ def test_in_the_sandbox_it_has_no_network_and_writes_to_tmpdir_only(graded, tmp_
     if commands._fault():
         pytest.skip(commands._fault())
     source = "import os, socket, tempfile\nopen(tempfile.gettempdir() + '/scratch', 'w').write('x')\n"
-    source += "assert len(os.listdir('/sys/class/net')) <= 1 or True\n"
     source += (
         "for attempt in (lambda: open('mine', 'w'), lambda: os.kill(os.getppid(), 0) or os.listdir('/proc/%d')):\n"
     )
@@ -78,25 +77,14 @@ def test_in_the_sandbox_it_has_no_network_and_writes_to_tmpdir_only(graded, tmp_
 
 
 def test_a_command_that_cannot_run_is_refused_in_one_line():
+    reference = "nothing is put in for {reference} (did you mean 'reference_file'"
     faults = [
         ("python check.py", "say where the response goes"),
         ("python check.py {reference_file}", "say where the response goes"),
         ("python 'check.py {response_file}", "No closing quotation"),
-        (
-            "check {response_file} --gold={reference}",
-            "nothing is put in for {reference} (did you mean 'reference_file'",
-        ),
+        ("check {response_file} --gold={reference}", reference),
     ]
     assert not wrongly_refused(faults, lambda command: Own(file="f", grader="command", command=command))
-
-
-def test_a_sandbox_that_fails_is_no_verdict(graded, tmp_path):
-    if commands._fault():
-        pytest.skip(commands._fault())
-    (tmp_path / "check").write_text("#!/no/such/interpreter\n")
-    (tmp_path / "check").chmod(0o755)
-    verdict = commands.run(f"{tmp_path}/check {{response_file}}", TEXTS, 60.0)
-    assert (verdict.status, verdict.reason[-25:]) == ("error", "No such file or directory")
 
 
 def test_without_a_sandbox_the_user_has_to_allow_it(monkeypatch):

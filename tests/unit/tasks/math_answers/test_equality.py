@@ -1,17 +1,22 @@
-"""Equality by the table of the corpus and by seeded changes of value and spelling; and verl's strict rules."""
+"""Verdicts on math answers: the tables of the corpus, seeded changes of value and spelling, and verl's strict rules."""
 
 from fractions import Fraction
 from random import Random
 
-from corpora.math_fragments import DRESSES, SHAPES, SPOILED
+import pytest
+from corpora.math_outside import ROWS
+from corpora.math_texts import DRESSES, GSM8K, MATH, SHAPES, SPOILED
 from corpora.math_verdicts import BOXED, STATED
-from corpora.strict_rules import GSM8K, MATH
 from support.math_grading import TASK
 
 from harness import Problem, Verdict
-from harness_tasks.competition_math import reference_in
+from harness_tasks.competition_math import Math, reference_in
 from harness_tasks.graders.strict_rules import strict_verdict
 from harness_tasks.gsm8k import Gsm8k
+from harness_tasks.own import Own
+
+TASKS = {"math": Math(), "gsm8k": Gsm8k(), "boxed": TASK}
+TASKS |= {"own": Own(file="f.jsonl", grader="number"), "own-math": Own(file="f.jsonl", grader="math")}
 
 
 def falsely_graded(gold, response, is_right, task=TASK):
@@ -21,14 +26,18 @@ def falsely_graded(gold, response, is_right, task=TASK):
     return [] if status == expected else [f"{gold!r} against {response!r} is {status}, not {expected}"]
 
 
-def test_every_row_of_the_corpus_has_its_verdict():
-    rows = [row for table in BOXED.values() for row in table]
-    faults = [
-        line for gold, answer, right in rows for line in falsely_graded(gold, rf"So $\boxed{{{answer}}}$.", right)
-    ]
-    for task in (TASK, Gsm8k()):
-        rows = [row for table in STATED.values() for row in table]
-        faults += [line for row in rows for line in falsely_graded(*row, task)]
+@pytest.mark.parametrize("kind", ROWS)
+def test_every_response_of_a_kind_has_its_verdict(kind):
+    assert [line for name, *row in ROWS[kind] for line in falsely_graded(*row, TASKS[name])] == []
+
+
+def test_every_answer_and_statement_of_the_corpus_has_its_verdict():
+    faults = []
+    for gold, answers in (row for rows in BOXED.values() for row in rows.items()):
+        for given, is_right in zip(answers, (True, False), strict=True):
+            faults += [each for text in given for each in falsely_graded(gold, rf"So $\boxed{{{text}}}$.", is_right)]
+    stated = [row for rows in STATED.values() for row in rows]
+    faults += [line for row in stated for name in ("boxed", "gsm8k") for line in falsely_graded(*row, TASKS[name])]
     assert faults == []
 
 
@@ -41,16 +50,16 @@ SEVERAL = {
     r"First \boxed{2}, from which we see that it must be \boxed{5}.": "5",
     r"It is $\boxed{1\frac{1}{2}},$ or $\boxed{\frac{3}{2}}$.": r"\frac{3}{2}",
     r"It is $\boxed{\frac{\sqrt{3}}{3}}$ or $\boxed{\frac{1}{\sqrt{3}}}$.": r"\frac{1}{\sqrt{3}}",
-    r"It is $\boxed{5}$.": "5",
     r"It is $\boxed 5$.": "5",
 }
 
 
-def test_a_solution_that_ends_in_several_boxes_has_several_answers():
+def test_a_solution_that_ends_in_several_boxes_has_several_answers_of_which_verls_rule_takes_the_last():
     assert {solution: reference_in(solution) for solution in SEVERAL} == SEVERAL
     for solution, reference in SEVERAL.items():
         assert falsely_graded(reference, solution, True) == []
         assert TASK.audit(Problem("p", "", reference), solution).status == "correct"
+    assert TASK.audit(Problem("p", "", r"\boxed{1}, \boxed{2}"), r"\boxed{1}").status == "wrong"
 
 
 # Perturbations: an answer of another value is wrong however it is dressed, one of the same value right
@@ -66,14 +75,12 @@ def number(rng):
         value = Fraction(rng.randint(-99_999, 99_999), 10 ** rng.randint(1, 4))
         return f"{float(value):.4f}".rstrip("0").rstrip("."), value
     value = Fraction(rng.randint(1, 99), rng.randint(2, 99)) * rng.choice([-1, 1])
-    sign = "-" if value < 0 else ""
-    return rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}", value
+    return rf"{'-' * (value < 0)}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}", value
 
 
 def respelt(value, rng):
     """Another spelling of the same value."""
-    sign = "-" if value < 0 else ""
-    whole, rest = divmod(abs(value), 1)
+    sign, (whole, rest) = "-" * (value < 0), divmod(abs(value), 1)
     spellings = [
         rf"{sign}\frac{{{abs(value.numerator) * 3}}}{{{value.denominator * 3}}}",
         rf"{sign}\dfrac{{{abs(value.numerator)}}}{{{value.denominator}}}",
@@ -91,8 +98,7 @@ FACTORS = [Fraction(factor) for factor in ("-1", "2", "10", "1/10", "100", "1/10
 
 
 def test_another_value_is_wrong_in_every_dress_and_the_same_value_right():
-    rng = Random(20261122)
-    faults = []
+    rng, faults = Random(20261122), []
     for _ in range(600):
         gold, value = number(rng)
         same = rng.choice(DRESSES).format(rng.choice([gold, respelt(value, rng)]))
@@ -101,39 +107,18 @@ def test_another_value_is_wrong_in_every_dress_and_the_same_value_right():
         spoiled = rng.choice(SPOILED).format(gold)
         for answer, is_right in ((same, True), (different, other == value), (spoiled, False)):
             faults += falsely_graded(gold, rf"\boxed{{{answer}}}", is_right)
-    assert faults == []
-
-
-def test_structured_answers_with_one_entry_changed_are_wrong():
-    rng = Random(7)
-    faults = []
-    for _ in range(150):
-        shape = rng.choice(SHAPES)
-        a, b = rng.sample(range(2, 60), 2)
+    for _ in range(150):  # one entry of several is another
+        shape, (a, b) = rng.choice(SHAPES), rng.sample(range(2, 60), 2)
         others = [(a, b + 60), (a + 60, b), (-a, b), (a, f"{b}, {b + 1}")]
         for entries, is_right in (((f" {a} ", f" {b} "), True), (rng.choice(others), False)):
             faults += falsely_graded(shape.format(a, b), rf"\boxed{{{shape.format(*entries)}}}", is_right)
     assert faults == []
 
 
-def test_the_rule_of_math_accepts_what_hendrycks_accepts():
-    statuses = [(row, strict_verdict("boxed", row[0], row[1]).status) for row in MATH]
-    assert [row for row, status in statuses if (status == "correct") is not row[2]] == []
-
-
-def test_the_rule_of_gsm8k_accepts_a_bare_number_after_the_mark():
-    statuses = [(row, strict_verdict("####", "18", row[0]).status) for row in GSM8K]
-    assert [row for row, status in statuses if (status == "correct") is not row[1]] == []
-
-
-def test_the_strict_rules_have_no_fallback_and_give_their_names_as_routes():
+def test_the_strict_rules_accept_what_verls_do_without_fallback_and_give_their_names_as_routes():
+    rows = [("boxed", *row) for row in MATH] + [("####", "18", *row) for row in GSM8K]
+    assert [row for row in rows if (strict_verdict(*row[:3]).status == "correct") is not row[3]] == []
     assert strict_verdict("boxed", "5", "The final answer is $5$.") == Verdict("wrong", "no answer", "math_reward")
     assert strict_verdict("boxed", "5", r"\boxed{6}") == Verdict("wrong", "different", "math_reward")
     assert strict_verdict("####", "5", "#### 5") == Verdict("correct", "", "gsm8k strict")
     assert strict_verdict("####", "5", None) == Verdict("wrong", "not text", "gsm8k strict")
-
-
-def test_of_a_reference_with_several_boxes_the_last_counts():
-    several = Problem("p", "", r"\boxed{1}, \boxed{2}")
-    assert TASK.audit(several, r"\boxed{2}").status == "correct"
-    assert TASK.audit(several, r"\boxed{1}").status == "wrong"

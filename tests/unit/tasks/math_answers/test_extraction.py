@@ -2,9 +2,7 @@
 
 import time
 
-from corpora.math_fragments import FRAGMENTS, REPEATED
-from corpora.math_normal_forms import NORMAL_FORMS
-from corpora.math_statements import STATEMENTS
+from corpora.math_texts import FRAGMENTS, NORMAL_FORMS, REPEATED, STATEMENTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,30 +22,16 @@ def test_every_response_of_the_corpus_states_its_answer():
 
 
 NO_ANSWER = [
-    ("", Extraction(None, "", "no answer")),
-    (" ", Extraction(None, "", "no answer")),
-    ("no idea", Extraction(None, "", "no answer")),
-    (r"\boxed{}", Extraction(None, "", "no answer")),
-    (r"\boxed{ }", Extraction(None, "", "no answer")),
-    ("\x00", Extraction(None, "", "no answer")),
-    ("\ud800", Extraction(None, "", "no answer")),
-    ("\\boxed{5\x00}", Extraction(None, "boxed", "no answer")),
-    ("\\boxed{5\x1b}", Extraction(None, "boxed", "no answer")),
-    ("\\boxed{5\ud800}", Extraction(None, "boxed", "no answer")),
-    (r"\boxed{3} so in all \boxed{4 + \frac{1}", Extraction(None, "boxed", "cut off")),
-    (rf"\boxed{{{'1' * (MAX_ANSWER + 1)}}}", Extraction(None, "boxed", "too long")),
-    (r"\boxed{5}" + " so" * LOOK_AT, Extraction(None, "", "no answer")),
-    (None, Extraction(None, "", "not text")),
-    (b"\\boxed{5}", Extraction(None, "", "not text")),
-]
+    *((text, "", "no answer") for text in ("", " ", "no idea", r"\boxed{}", r"\boxed{ }", "\x00", "\ud800")),
+    *((text, "boxed", "no answer") for text in ("\\boxed{5\x00}", "\\boxed{5\x1b}", "\\boxed{5\ud800}")),
+    (r"\boxed{3} so in all \boxed{4 + \frac{1}", "boxed", "cut off"),
+    (rf"\boxed{{{'1' * (MAX_ANSWER + 1)}}}", "boxed", "too long"), (r"\boxed{5}" + " so" * LOOK_AT, "", "no answer"),
+    (None, "", "not text"), (b"\\boxed{5}", "", "not text"),
+]  # fmt: skip
 
 
-def test_what_states_no_answer_has_none_and_a_reason():
-    failing = [(response, reading) for response, reading in NO_ANSWER if final_statement(response) != reading]
-    assert failing == []
-
-
-def test_the_limits_of_length_and_characters_keep_what_is_within():
+def test_what_states_no_answer_has_none_and_a_reason_and_within_the_limits_there_is_one():
+    assert [row for row in NO_ANSWER if final_statement(row[0]) != Extraction(None, *row[1:])] == []
     assert final_statement(rf"\boxed{{{'1' * 500}}}").answer == "1" * 500
     assert final_statement("so " * LOOK_AT + r"\boxed{5}").answer == "5"
     assert final_statement("\x00\ud800\\boxed{5}").answer == "5"
@@ -82,16 +66,12 @@ def test_extraction_takes_linear_time():
     assert slow == []
 
 
-pieces = [*FRAGMENTS, " ", "\n", "\nQuestion:"]
-texts = st.one_of(st.lists(st.sampled_from(pieces), max_size=14).map("".join), st.text(max_size=40))
-
-
 def test_every_answer_of_the_corpus_has_its_normal_form():
     assert [(text, normal_form(text)) for text, form in NORMAL_FORMS if normal_form(text) != form] == []
 
 
-@settings(max_examples=400)
-@given(texts)
+@settings(max_examples=150)
+@given(st.lists(st.sampled_from([*FRAGMENTS, " ", "\n"]), max_size=14).map("".join) | st.text(max_size=40))
 def test_the_normal_form_is_a_fixed_point_and_equal_to_its_text(text):
     form = normal_form(text)
     assert normal_form(form) == form

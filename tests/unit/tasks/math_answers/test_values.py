@@ -19,37 +19,16 @@ def test_what_can_be_read_in_two_ways_or_is_too_large_has_no_value():
 
 
 SAME = [
-    ("x+1", "x+2", False),
-    ("-x^{2}", "x^{2}", False),
-    ("x", "y", False),
-    (r"\alpha", r"\beta", False),
-    ("x_{1}", "x_{2}", False),
-    (r"10^{20}+1-10^{20}", "2", False),
-    (r"\frac{2\cdot(3+4)^{2}}{14}", "7", True),
-    ("2^{-3}", "0.125", True),
-    ("2(3)", "6", True),
-    ("2^{3}4", "32", True),
-    ("+2-5*3", "-13", True),
-    (r"1/2*4\times3", "6", True),
-    (r"6/3\cdot2(5)", "20", True),
-    (".5+{1}", "1.5", True),
-    ("4.5", "4.50001", False),
-    (r"\sqrt{2}", "1.41421", None),
-    (r"\sqrt{2}", "1.4141", False),
-    ("(x+1)^{2}", "x^{2}+2x+1", None),
-    ("(x+1)^{2}", "x^{2}+2x+2", False),
-    (r"\frac{1}{2}x", "0.5x", None),
-    (r"2\ell", r"\ell+\ell", None),
-    ("i^{2}", "-1", None),
-    (r"e^{i\pi}", "-1", None),
-    (r"\sqrt[3]{8}", "2", None),
-    (r"\sqrt[3]{8}", "3", False),
-    (r"\frac{1}{1-1}", "1", None),
-    (r"10^{20}\pi+1-10^{20}\pi", "2", None),
-    (r"e^{-100}", "e^{-101}", False),
-    ("2^{-30000}", "2^{-30001}", False),
-    ("5!", "120", True),
-]
+    ("x+1", "x+2", False), ("-x^{2}", "x^{2}", False), ("x", "y", False), (r"\alpha", r"\beta", False),
+    ("x_{1}", "x_{2}", False), (r"10^{20}+1-10^{20}", "2", False), (r"\frac{2\cdot(3+4)^{2}}{14}", "7", True),
+    ("2^{-3}", "0.125", True), ("2(3)", "6", True), ("2^{3}4", "32", True), ("+2-5*3", "-13", True),
+    (r"1/2*4\times3", "6", True), (r"6/3\cdot2(5)", "20", True), (".5+{1}", "1.5", True), ("4.5", "4.50001", False),
+    (r"\sqrt{2}", "1.41421", None), (r"\sqrt{2}", "1.4141", False), ("(x+1)^{2}", "x^{2}+2x+1", None),
+    ("(x+1)^{2}", "x^{2}+2x+2", False), (r"\frac{1}{2}x", "0.5x", None), (r"2\ell", r"\ell+\ell", None),
+    ("i^{2}", "-1", None), (r"e^{i\pi}", "-1", None), (r"\sqrt[3]{8}", "2", None), (r"\sqrt[3]{8}", "3", False),
+    (r"\frac{1}{1-1}", "1", None), (r"10^{20}\pi+1-10^{20}\pi", "2", None), (r"e^{-100}", "e^{-101}", False),
+    ("2^{-30000}", "2^{-30001}", False), ("5!", "120", True),
+]  # fmt: skip
 
 
 def test_a_value_decides_only_what_is_exact_or_clearly_different():
@@ -69,46 +48,13 @@ def test_exact_values_are_those_of_python(text):
 
 
 NUMBERS = {
-    "12": Fraction(12),
-    "-0.25": Fraction(-1, 4),
-    "3.": Fraction(3),
-    r"\frac{-3}{4}": Fraction(-3, 4),
-    r"-1\frac{4}{5}": Fraction(-9, 5),
-    "6/8": Fraction(3, 4),
-    r"6.72\times10^{-5}": Fraction(672, 10**7),
-    r"1\times10^{400}": Fraction(10**400),
-    r"-0.1\overline{36}": -Fraction(3, 22),
-    r".\overline{3}": Fraction(1, 3),
-    r"\frac{1}{0}": None,
-    r"2\frac{3}{2}": None,
-    r"2\frac{0}{2}": None,
-    "1e5": None,
-    "1_000": None,
-    "٣": None,
+    "12": Fraction(12), "-0.25": Fraction(-1, 4), "3.": Fraction(3), r"\frac{-3}{4}": Fraction(-3, 4),
+    r"-1\frac{4}{5}": Fraction(-9, 5), "6/8": Fraction(3, 4), r"6.72\times10^{-5}": Fraction(672, 10**7),
+    r"1\times10^{400}": Fraction(10**400), r"-0.1\overline{36}": -Fraction(3, 22), r".\overline{3}": Fraction(1, 3),
+    r"\frac{1}{0}": None, r"2\frac{3}{2}": None, r"2\frac{0}{2}": None, "1e5": None, "1_000": None, "٣": None,
     r"\sqrt{2}": None,
-}
+}  # fmt: skip
 
 
 def test_rational_numbers_are_read_exactly():
     assert {text: exact_number(text) for text in NUMBERS} == NUMBERS
-
-
-DECIMALS = [  # a reference, a decimal, and whether that is right
-    (r"\frac{1}{3}", "0.333333", True),
-    (r"\frac{1}{3}", "0.333334", False),
-    (r"\frac{1}{3}", "0.33333", False),
-    (r"\frac{2}{3}", "0.666666", True),
-    (r"\frac{2}{3}", "0.666667", True),
-    (r"\frac{200}{3}", "66.6667", True),
-    (r"\frac{200}{3}", "66.667", False),
-    (r"-\frac{2}{3}", "-0.666667", True),
-    ("0.333333", r"\frac{1}{3}", False),
-    ("0.3333333", "0.333333", False),
-    ("1", "0.999999", False),
-    (r"\frac{1}{2}", "0.500001", False),
-    (r"\frac{1}{2}", "0.5", True),
-]
-
-
-def test_a_decimal_is_a_fraction_rounded_or_cut_off_from_six_significant_digits_on():
-    assert [row for row in DECIMALS if same_value(row[0], row[1]) is not row[2]] == []

@@ -1,11 +1,17 @@
-"""Programs graded by a problem's tests: reasons, limits, what hostile programs gain, benches and threads."""
+"""Programs graded by a problem's tests: reasons, limits, what hostile programs gain; the expected results, kept."""
 
+import gzip
+import hashlib
+import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from corpora.sum_even import HOSTILE, WRONG
-from support.evalplus_problems import ROW, SOLUTION, block, verdicts_here, written
+from corpora.sum_even import DAMAGE, HOSTILE, WRONG
+from support.evalplus_problems import ROW, SOLUTION, block, passes, verdicts_here, written
 
+from harness.system.files import user_cache
+from harness_tasks import evalplus_tasks
 from harness_tasks.evalplus_tasks import MbppPlus
 from harness_tasks.programs import program_grading
 from harness_tasks.programs.evalplus_oracle import Oracle
@@ -22,22 +28,13 @@ def test_a_wrong_program_is_told_why(mbpp, problem):
     assert {(verdict.status, verdict.route) for verdict in verdicts} == {("wrong", "base+plus")}
 
 
-def test_a_hostile_program_is_wrong_and_the_next_is_graded_as_ever(mbpp, problem):
-    honest = [f"{SOLUTION}# {number}" for number in range(len(HOSTILE))]
-    responses = [block(program) for pair in zip(HOSTILE, honest, strict=True) for program in pair]
+@pytest.mark.parametrize("lacking", [[], ["def sum_even(numbers):\n    return lacking(numbers)"]])
+def test_a_hostile_program_or_what_is_lent_to_one_is_wrong_and_the_next_is_graded_as_ever(mbpp, problem, lacking):
+    responses = []
+    for number, program in enumerate(HOSTILE):
+        responses += ["\n".join(map(block, [program, *lacking])), block(f"{SOLUTION}# {number}")]
     assert [verdict.status for verdict in mbpp.verify_all(problem, responses)] == ["wrong", "correct"] * len(HOSTILE)
     assert len(set(mbpp.answers(problem, responses)[1::2])) == 1
-
-
-def test_hostile_code_that_runs_before_a_program_changes_only_that_programs_run(mbpp, problem):
-    lacking = block("def sum_even(numbers):\n    return lacking(numbers)")
-    honest = [f"{SOLUTION}# {number}" for number in range(len(HOSTILE))]
-    responses = [
-        text
-        for hostile, right in zip(HOSTILE, honest, strict=True)
-        for text in (f"{block(hostile)}\n{lacking}", block(right))
-    ]
-    assert [verdict.status for verdict in mbpp.verify_all(problem, responses)] == ["wrong", "correct"] * len(HOSTILE)
 
 
 def test_what_is_our_fault_is_an_error(mbpp, problem, tmp_path, monkeypatch):
@@ -63,22 +60,15 @@ class Scripted:
         return self.runs
 
 
-def bench():
+def test_what_was_not_judged_is_never_correct_and_a_program_whose_worker_was_lost_is_judged_anew():
     exercise = Exercise("mbpp", "same", "", {"base": [[1], [2]]}, 0)
-    return Bench(exercise, GroundTruth(["i1", "i2"], [0.1, 0.1], 1 << 30))
-
-
-def test_what_was_not_judged_is_never_correct():
+    bench = Bench(exercise, GroundTruth(["i1", "i2"], [0.1, 0.1], 1 << 30))
     careless = Scripted([(0, 0, "i1")], Run("ok", ["i1", "i2"]), Run("ok"), Run("stopped"), Run("error", detail="lost"))
-    verdicts = bench().grade(careless, [Program("")] * 4)
+    verdicts = bench.grade(careless, [Program("")] * 4)
     assert {verdict.status for verdict in verdicts} == {"error"}
-    assert verdicts[0].reason == "sandbox: ok after 1 of 2 tests"
-    assert verdicts[3].reason == "sandbox: lost"
-
-
-def test_a_program_whose_worker_was_lost_is_judged_anew():
+    assert (verdicts[0].reason, verdicts[3].reason) == ("sandbox: ok after 1 of 2 tests", "sandbox: lost")
     twice = [(0, 0, "i1"), (0, 0, "i1"), (0, 1, "i2"), (1, 0, "i7"), (1, 0, "i1"), (1, 1, "i2")]
-    verdicts = bench().grade(Scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
+    verdicts = bench.grade(Scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
     assert [verdict.status for verdict in verdicts] == ["correct"] * 2
 
 
@@ -97,15 +87,79 @@ def test_limits_are_evalplus_in_cpu_seconds():
     assert (digested.cpu_limits_s, digested.total_cpu_s, digested.digest) == ([61.0], 180 + 1 + 2, [True])
 
 
-# Benches and threads
+# Ground truth: the expected results of a problem's tests
 
 
 @pytest.fixture
-def no_benches():
+def anew(monkeypatch):
+    """Ground truth is neither in memory nor on the disk."""
     program_grading._benches.clear()
+    monkeypatch.setattr(evalplus_tasks, "VERSION", f"{evalplus_tasks.VERSION} {time.time_ns()}")
 
 
-def test_verdicts_are_the_same_from_threads_and_ground_truth_is_made_once(mbpp, problem, monkeypatch, no_benches):
+@pytest.fixture
+def kept(mbpp, problem, ground_truth_cache, anew):
+    """The file of the problem's ground truth, after one program was graded."""
+    before = set(ground_truth_cache.glob("*"))
+    assert mbpp.verify(problem, block(SOLUTION)).status == "correct"
+    [path] = set(ground_truth_cache.glob("*")) - before
+    program_grading._benches.clear()
+    return path
+
+
+def test_ground_truth_is_kept_as_json_and_read_again_and_a_damaged_one_is_made_anew(mbpp, problem, kept):
+    content = json.loads(gzip.decompress(kept.read_bytes()))
+    assert content["expected"] == ["i6", "i0", "i0", "i1f4", "i0"]
+    assert content["memory_bytes"] == 1 << 30
+    other = {**content, "expected": ["i5", *content["expected"][1:]]}
+    kept.write_bytes(gzip.compress(json.dumps(other).encode()))
+    assert mbpp.verify(problem, block(SOLUTION)).reason == "base: test 1"
+    for damage in (*DAMAGE, gzip.compress(json.dumps({**content, "memory_bytes": 1}).encode())):
+        kept.write_bytes(damage)
+        program_grading._benches.clear()
+        assert mbpp.verify(problem, block(SOLUTION)).status == "correct", damage
+        assert json.loads(gzip.decompress(kept.read_bytes()))["expected"] == content["expected"], damage
+
+
+@pytest.mark.parametrize("cache", ["/dev/null/x", ""])
+def test_where_nothing_can_be_written_nothing_is_kept(mbpp, problem, anew, tmp_path, monkeypatch, cache):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it does for a user without a home
+    before = sorted(tmp_path.glob("*"))
+    assert mbpp.verify(problem, block(SOLUTION)).status == "correct"
+    assert sorted(tmp_path.glob("*")) == before
+
+
+@pytest.mark.parametrize(("long", "too_long"), [(1000, 1 << 26), (1 << 20, 30_000)])
+def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long):
+    monkeypatch.setattr(program_grading, "LONG", long)
+    monkeypatch.setattr(program_grading, "TOO_LONG", too_long)
+    solution = "def count(n, x): return [(i, 'x') for i in range(n)] if x else [i / 3 for i in range(n)]"
+    inputs = [[3, 1], [3000, 0], [5, 0], [4000, 1], [2, 1]]
+    exercise = Exercise("mbpp", "count", solution, {"base": inputs[:2], "plus": inputs[2:]}, 0)
+    loosely = solution.replace("(i, 'x')", "(float(i), 'x')")
+    wrong = solution.replace("(i, 'x')", "(i, 'x' if i < 3999 else 'y')")
+    assert passes(exercise, [solution, loosely, wrong]) == [True, True, False]
+    kept = program_grading._benches.pop(hashlib.sha256(repr(exercise).encode()).hexdigest())
+    digested = {test for test, is_digest in enumerate(kept._suite.digest) if is_digest}
+    assert digested == ({3} if long == 1000 else {1, 2, 3, 4})
+    for path in (user_cache() / "ground-truth").glob("*"):
+        path.unlink()
+
+
+def test_a_solution_that_needs_memory_leaves_others_more(monkeypatch):
+    monkeypatch.setattr(program_grading, "FRUGAL", 64 << 20)  # what gigabytes cost in CPU time differs with the machine
+    solution = "def big(n): return len(bytearray(n))"
+    frugal = Exercise("mbpp", "big", solution, {"base": [[20 << 20]], "plus": []}, 0)
+    hungry = Exercise("mbpp", "big", solution, {"base": [[70 << 20]], "plus": []}, 0)
+    greedier = "def big(n): return len(bytearray(4 * n)) // 4"
+    assert passes(frugal, [solution, greedier, greedier.replace("4", "8")]) == [True, True, False]
+    assert passes(hungry, [solution, greedier.replace("4", "2")]) == [True, True]  # 140 MB, of which 128 are not enough
+
+
+def test_verdicts_are_the_same_from_threads_and_ground_truth_is_made_once(mbpp, problem, monkeypatch):
+    program_grading._benches.clear()
     calls = []
     compute = program_grading.ground_truth
     monkeypatch.setattr(program_grading, "ground_truth", lambda *given: calls.append(given) or compute(*given))

@@ -25,16 +25,16 @@ def completion(response):
     return scope["total"]([1, 2, 3])
 
 
-def test_a_fenced_block_is_found_whatever_its_fence():
+def test_the_program_in_a_response_is_found_whatever_its_fence():
+    assert {name: source_in(response, "add") for name, (response, _) in PROGRAMS.items()} == {
+        name: program for name, (_, program) in PROGRAMS.items()
+    }
     for fence in ("```", "~~~", "````"):
         for info in ("python", "py", "Python", "python3", "", "{.python .numberLines}", " python"):
             response = f"Sure! Here it is:\n\n{fence}{info}\n{DEFINITION}\n{fence}\n\nIt adds them."
             assert source_in(response, "add") == DEFINITION, response
-
-
-def test_the_program_in_a_response_is_found():
-    extracted = {name: source_in(response, "add") for name, (response, _) in PROGRAMS.items()}
-    assert extracted == {name: program for name, (_, program) in PROGRAMS.items()}
+    for junk in ("\x00", "\ud800", "\u2028", "\x0c"):  # it stays in the program, for the sandbox to refuse
+        assert junk in source_in(f"```python\n{DEFINITION} # {junk}\n```", "add")
 
 
 def test_a_last_block_that_the_token_limit_cut_off_falls_back_on_the_last_closed_one():
@@ -52,18 +52,12 @@ def test_completions_continue_the_prompt():
     assert [response for response in COMPLETIONS if completion(response) != 6] == []
 
 
-def test_a_completion_ends_at_the_usual_stop_sequences_and_at_what_is_no_code():
+def test_a_completion_ends_at_the_usual_stop_sequences_and_at_what_is_no_code_and_keeps_what_follows_its_function():
     programs = {stop: source_in(f"{BODY}\n{stop}\n    junk (((", "total", PROMPT) for stop in STOPS}
     assert programs == dict.fromkeys(STOPS, f"{PROMPT}{BODY}\n")
-
-
-def test_a_completion_is_judged_with_the_code_that_follows_its_function():
     programs = {more: source_in(f"{BODY}\n{more}\nprint(1)", "total", PROMPT) for more in GO_ON}
     assert programs == {more: f"{PROMPT}{BODY}\n{more}\n" for more in GO_ON}
-
-
-def test_a_completion_goes_on_behind_brackets_strings_and_its_own_attributes():
-    text = '    text = """\nprint(1)\n"""\n'
+    text = '    text = """\nprint(1)\n"""\n'  # brackets, strings and its own attributes
     body = f"    total.calls = [\n        1,\n]\n{text}    return len(text) + len(total.calls) + total.more"
     assert completion(f"{body}\n\ntotal.more = 2\nprint(total)") == 13
 
@@ -74,11 +68,6 @@ def test_only_a_prompt_that_begins_the_function_is_continued_also_by_a_variable_
 
 
 # Hostile text
-
-
-def test_odd_characters_stay_in_the_program_for_the_sandbox_to_refuse():
-    for junk in ("\x00", "\ud800", "\u2028", "\x0c"):
-        assert junk in source_in(f"```python\n{DEFINITION} # {junk}\n```", "add")
 
 
 def test_hostile_text_is_read_in_linear_time():

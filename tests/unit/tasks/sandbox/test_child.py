@@ -1,12 +1,24 @@
-"""What becomes of one program: how it ends, what it finds in its process, what comes back of its results."""
+"""What becomes of one program: how it ends, what it finds and can leave in its process, its results, its limits."""
 
 import itertools
+import time
 
 import pytest
-from corpora.sandboxed_programs import BUSY, ENDINGS, NORMAL_FORMS, NOTHING_OF_OURS, NUMPY, OWN_MODULE, RAISES
-from support.sandboxes import NINE_SIXTEEN, SQUARES, results
+from corpora.sandboxed_programs import (
+    BUSY,
+    DISARMS,
+    DISARMS_AND_WAITS,
+    ENDINGS,
+    NORMAL_FORMS,
+    NOTHING_OF_OURS,
+    NUMPY,
+    OWN_MODULE,
+    RAISES,
+    SCRAPER,
+)
+from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, results
 
-from harness_tasks.sandbox import Suite, digest, encode, tiers
+from harness_tasks.sandbox import Sandbox, Suite, digest, encode, tiers, worker
 
 
 def test_a_run_says_how_it_ended(sandbox):
@@ -25,13 +37,10 @@ def test_a_test_that_raises_ends_the_run_unless_told_otherwise(sandbox):
     assert (run.status, run.results) == ("ok", ["EZeroDivisionError", "i1"])
 
 
-def test_limits_are_on_cpu_time_not_on_the_wall_clock(sandbox):
-    program = "import time\ndef solve(x):\n    time.sleep(0.5)\n    return x"
-    assert results(sandbox, program, 1, cpu_limits_s=[0.1]).results == ["i1"]
-
-
 @pytest.mark.slow
-def test_each_test_has_its_own_limit_and_the_run_has_another(sandbox):
+def test_each_test_has_its_own_limit_of_cpu_time_and_the_run_has_another(sandbox):
+    program = "import time\ndef solve(x):\n    time.sleep(0.5)\n    return x"
+    assert results(sandbox, program, 1, cpu_limits_s=[0.1]).results == ["i1"]  # no limit on the wall clock
     run = results(sandbox, BUSY, *[0.2] * 3, cpu_limits_s=[0.4] * 3)
     assert run.status == "ok"
     assert all(0.15 < cpu_s < 0.4 for cpu_s in run.cpu_s)
@@ -56,42 +65,28 @@ def test_a_program_cannot_grow_files_dump_core_or_open_many_files(sandbox):
     assert results(sandbox, program, 1, total_cpu_s=5.0).results == [encode([(0, 0), (0, 0), (32, 32), (6, 7)])]
 
 
-def test_a_result_is_gone_before_the_next_test(sandbox):
+def test_memory_is_counted_from_the_bare_interpreter_and_a_result_is_gone_before_the_next_test(sandbox):
+    for extra in ("", "import numpy\n"):
+        program = f"{extra}def solve(x): return len(bytearray(x << 20))"
+        assert [results(sandbox, program, mb, memory_bytes=256 << 20).status for mb in (200, 300)] == ["ok", "memory"]
     program = "class Large:\n    def __init__(self): self.bytes = bytes(150 << 20)\ndef solve(x): return Large()"
     assert results(sandbox, program, 1, 2, 3, memory_bytes=200 << 20).results == ["X"] * 3
 
 
-def test_inputs_are_fresh_for_every_test_and_program(sandbox):
+def test_a_program_finds_fresh_inputs_a_module_of_its_own_and_nothing_of_ours(sandbox, each_tier):
     shared = [1]
     suite = Suite("solve", [[shared], [shared]], [1.0, 1.0])
     runs = sandbox.run_all(suite, ["def solve(x):\n    x.append(2)\n    return x"] * 3)
     assert [run.results for run in runs] == [["[i1,i2]", "[i1,i2]"]] * 3
-
-
-def test_programs_live_in_a_module_of_their_own(sandbox):
     assert results(sandbox, OWN_MODULE, 5).results == ["(i5,N)"]
-
-
-def test_a_program_has_nothing_of_ours(each_tier):
     (text,) = results(each_tier, NOTHING_OF_OURS, 7).results
     assert text == encode(([0, 1, 2, 3], 7, [], set(tiers.ENVIRONMENT), "/"))
 
 
-def test_the_same_program_gives_the_same_results(sandbox):
+def test_the_same_program_gives_the_same_results_with_numpy_too(sandbox):
     program = "import random\ndef solve(x): return [random.random(), hash('x'), list({'a', 'b', 'c', 'd'})]"
     runs = sandbox.run_all(Suite("solve", [[1]], [1.0]), [program] * 4)
     assert len({run.results[0] for run in runs}) == 1
-
-
-def test_memory_is_counted_from_the_bare_interpreter(sandbox):
-    program = "def solve(x): return len(bytearray(x << 20))"
-    for extra in ("", "import numpy\n"):
-        statuses = [results(sandbox, extra + program, mb, memory_bytes=256 << 20).status for mb in (200, 300)]
-        assert statuses == ["ok", "memory"], extra
-
-
-def test_programs_that_import_numpy_find_it_with_a_fixed_seed(sandbox):
-    pytest.importorskip("numpy")
     first, second = results(sandbox, NUMPY, 3), results(sandbox, NUMPY, 3)
     assert first.results[0].startswith("(nfloat64:f1.0;,nint64:i3;,")
     assert second.results == first.results
@@ -100,3 +95,64 @@ def test_programs_that_import_numpy_find_it_with_a_fixed_seed(sandbox):
 def test_a_normal_form_forgets_spelling_and_keeps_what_a_program_can_see(sandbox):
     assert sandbox.normalised(list(NORMAL_FORMS)) == list(NORMAL_FORMS.values())
     assert sandbox.normalised([]) == []
+    programs = [f"x  = {n}" if n % 9 else "x = (" for n in range(150)]  # more than one process parses
+    assert sandbox.normalised(programs) == [f"x = {n}" if n % 9 else None for n in range(150)]
+
+
+# The fork server: what it forgets and remembers, and when it ends a program from outside
+
+
+def test_neither_source_nor_results_of_a_program_stay_in_memory_for_the_next(sandbox):
+    if sandbox.tier == "landlock":
+        pytest.skip("programs cannot look at their own memory map in this tier")
+    marks = "left-behind " * 5000
+    program = f"def square(x): return {marks!r}"
+    with Sandbox(1, tier=sandbox.tier, unsafe_exec=True) as alone:
+        for _ in range(3):
+            told, scraped = alone.run_all(SQUARES, [program, SCRAPER])
+            assert told.results == [encode(marks)] * 2
+            assert (scraped.status, scraped.results) == ("ok", ["i0", "i0"])
+        marked = alone.run_all(SQUARES, [SCRAPER + f"kept = {marks!r}.encode()"])[0]  # what is there is counted
+    assert int(marked.results[0][1:], 16) >= 5000
+
+
+def test_more_suites_than_a_worker_remembers_all_work():
+    suites = [Suite("solve", [[n]], [1.0]) for n in range(worker.KEPT_SUITES + 2)]
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        sandbox.run_all(SQUARES, [SQUARE])
+        (before,) = sandbox._users
+        for suite in suites + suites[::-1]:
+            assert sandbox.run_all(suite, ["def solve(x): return x"])[0].results == [encode(suite.inputs[0][0])]
+        assert list(sandbox._users) == [before]
+        assert len(before.suites) == worker.KEPT_SUITES
+
+
+@pytest.mark.slow
+def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypatch):
+    """Not by the limit on all tests, which is 30 CPU-seconds here and would say SIGXCPU."""
+    monkeypatch.setattr(worker, "ENCODE_CPU_S", 0.1)
+    monkeypatch.setattr(worker, "SPARE_CPU_S", 0.2)
+    program = "FORGED = 0\n" + DISARMS
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        run = results(sandbox, program, 0.01, 1, cpu_limits_s=[0.2, 0.2], total_cpu_s=30.0)
+        assert (run.status, run.detail, run.results) == ("timeout", "its timers disarmed", ["f0.01"])
+        forged = results(sandbox, program.replace("= 0", "= 2"), 1, 0, 0, cpu_limits_s=[0.2] * 3, total_cpu_s=30.0)
+        assert (forged.status, forged.detail) == ("timeout", "its timers disarmed")
+        program += "spend(0.85)  # too much for its first test, but not to define it"
+        assert results(sandbox, program, 0.1, 0.1, 0.1, cpu_limits_s=[0.2] * 3).status == "ok"
+
+
+@pytest.mark.slow
+def test_a_program_that_waits_is_stalled_and_a_slow_judge_is_not_its_fault(monkeypatch):
+    """A program has three seconds of wall time here, an answer one; the judge takes longer."""
+    waits = "import time\ndef solve(x): time.sleep(600)"
+    long = "def solve(x): return 'x' * (300_000 + 0 * sum(range(10**6)))"
+    suite, waits_s = Suite("solve", [[n] for n in range(4)], [0.5] * 4), iter([3.5, 0, 0, 0])
+    with Sandbox(1, unsafe_exec=True) as hasty:
+        hasty.run_all(SQUARES, [SQUARE])  # its worker starts now, and stays
+        monkeypatch.setattr(worker, "IDLE_S", 3.0)
+        monkeypatch.setattr(worker, "WALL_PER_CPU", 1.0)
+        for program in (waits, DISARMS_AND_WAITS):
+            assert results(hasty, program, 1, cpu_limits_s=[0.1]).status == "stalled"
+        monkeypatch.setattr(worker, "ANSWERS_S", 1.0)
+        assert hasty.run_all(suite, [long], lambda *result: time.sleep(next(waits_s)) is None)[0].status == "ok"

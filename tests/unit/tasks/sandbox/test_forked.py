@@ -7,29 +7,24 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support.math_grading import HANGING, algebra_is_graded, boxed, graded
 from support.paths import ROOT
-from support.processes import alive, descendants, run_to_end, wait_until_ended
+from support.processes import alive, descendants, wait_until_ended
 
 from harness import Verdict
 from harness_tasks.math_task import ALGEBRA
 from harness_tasks.sandbox import forked
 from harness_tasks.sandbox.forked import Checker, CheckerFailure, run_forked
 
-FILTERED = pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="no table of system calls")
 SAME, OTHER = ["equal", "x+1", "1+x"], ["equal", r"\sin x", r"\cos x"]
 REFUSED = [
-    "__import__('socket').socket()",
-    "os.fork()",
-    "os.execv('/bin/true', ['true'])",
-    "os.kill(os.getppid(), 0)",
-    "open('/dev/null', 'w')",
-    "os.unlink('/dev/nothing')",
-    "signal.setitimer(signal.ITIMER_PROF, 0)",
-]
+    "__import__('socket').socket()", "os.fork()", "os.execv('/bin/true', ['true'])", "os.kill(os.getppid(), 0)",
+    "open('/dev/null', 'w')", "os.unlink('/dev/nothing')", "signal.setitimer(signal.ITIMER_PROF, 0)",
+]  # fmt: skip
 
 
 def attempt(code):
@@ -49,31 +44,25 @@ def outcomes(checks, do=attempt, children=2, limit_s=0.2, bound_s=20.0):
     return made
 
 
-@FILTERED
-def test_a_child_is_refused_every_way_out():
+@pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="no table of system calls")
+def test_a_child_is_under_the_filter_and_refused_every_way_out():
     assert outcomes(REFUSED) == ["Operation not permitted"] * len(REFUSED)
+    status = outcomes(["raise OSError(0, open('/proc/self/status').read())"])[0]
+    assert "Seccomp:\t2" in status
+    assert "Seccomp:\t2" not in Path("/proc/self/status").read_text()
 
 
 @pytest.mark.slow
 def test_a_check_gets_no_more_memory_and_cpu_time_than_its_limits_and_the_others_go_on():
-    checks = [
-        "bytearray(3 << 30)",
-        "bytearray(1 << 30)",
-        "while True: pass",
-        "os.abort()",
-        "1",
-    ]
+    checks = ["bytearray(3 << 30)", "bytearray(1 << 30)", "while True: pass", "os.abort()", "1"]
     assert outcomes(checks, limit_s=3.0) == ["memory", "done", "timeout", "crashed", "done"]
 
 
-def test_what_the_bound_leaves_no_time_for_is_over():
+def test_what_the_bound_leaves_no_time_for_is_over_and_a_child_that_waits_for_ever_is_replaced(monkeypatch):
     hanging = "while True: pass"
     assert outcomes([hanging] * 3 + ["1"], children=1, limit_s=0.1, bound_s=0.15) == ["timeout"] * 2 + ["over"] * 2
     assert outcomes([]) == []
-
-
-def test_a_child_that_waits_for_ever_is_replaced(monkeypatch):
-    monkeypatch.setattr(forked, "WALL_LIMIT_S", 0.3)
+    monkeypatch.setattr(forked, "WALL_LIMIT_S", 1.0)
     assert outcomes(["time.sleep(600)", "1"], children=1) == ["lost", "done"]
 
 
@@ -86,17 +75,14 @@ def test_claims_hold_together():
 
 def test_grading_touches_no_signal_and_twelve_threads_share_the_checker():
     def handlers():
-        numbers = (signal.SIGALRM, signal.SIGPROF, signal.SIGCHLD, signal.SIGINT)
-        timers = (signal.ITIMER_REAL, signal.ITIMER_PROF)
-        return [signal.getsignal(number) for number in numbers], [signal.getitimer(timer) for timer in timers]
+        numbers, timers = ("ALRM", "PROF", "CHLD", "INT"), (signal.ITIMER_REAL, signal.ITIMER_PROF)
+        return [signal.getsignal(signal.Signals[f"SIG{number}"]) for number in numbers], [
+            *map(signal.getitimer, timers)
+        ]
 
-    before, results = handlers(), []
-    threads = [threading.Thread(target=lambda: results.append(algebra_is_graded())) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 12
+    before = handlers()
+    with ThreadPoolExecutor(12) as threads:
+        assert list(threads.map(algebra_is_graded, range(12))) == [True] * 12
     assert handlers() == before
 
 
@@ -115,11 +101,8 @@ def test_a_checker_that_was_killed_is_started_anew_and_one_that_ends_again_is_ou
     assert algebra_is_graded()
     os.kill(ALGEBRA.pid, signal.SIGKILL)
     assert algebra_is_graded()
-    monkeypatch.setattr(
-        forked.Checker,
-        "_started",
-        lambda self: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True),
-    )
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    monkeypatch.setattr(forked.Checker, "_started", lambda self: subprocess.Popen(["true"], **ends))
     with pytest.raises(CheckerFailure, match="it ended twice"):
         Checker("nothing").outcomes([[SAME]], 1.0)
 
@@ -128,18 +111,11 @@ def test_a_checker_that_cannot_start_is_our_error(monkeypatch, tmp_path):
     (tmp_path / "sympy.py").write_text("raise ImportError('broken here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     ALGEBRA.forget()
-    broken = graded(r"\cot x", boxed(r"\tan x"))
-    python = sys.executable
-    assert (broken.status, broken.reason) == (
-        "error",
-        f"the math checker does not run: {python}: ImportError: broken here",
-    )
-    for program, fault in (
-        ("/bin/true", "/bin/true: it ended before it was ready"),
-        ("/nonexistent/python", "/nonexistent/python: No such file or directory"),
-    ):
+    faults = {sys.executable: "ImportError: broken here", "/bin/true": "it ended before it was ready"}
+    for program, fault in (faults | {"/nonexistent/python": "No such file or directory"}).items():
         monkeypatch.setattr(sys, "executable", program)
-        assert graded(r"\cot x", boxed(r"\tan x")).reason == f"the math checker does not run: {fault}"
+        broken = graded(r"\cot x", boxed(r"\tan x"))
+        assert (broken.status, broken.reason) == ("error", f"the math checker does not run: {program}: {fault}")
     assert graded("5", r"\boxed{5}").status == "correct"
 
 
@@ -159,49 +135,36 @@ def test_a_check_whose_child_is_killed_again_and_again_is_our_error(monkeypatch)
     assert algebra_is_graded()
 
 
-BEGIN = """
+PROGRAM = """
 import os, sys, threading, time
 sys.path.insert(0, "tests")
 from support.math_grading import HANGING, algebra_is_graded, graded
 from harness_tasks.math_task import ALGEBRA
 assert algebra_is_graded()
-"""
-ENDS = """
 with open(f"/proc/{ALGEBRA.pid}/maps") as maps:
-    print(*sorted({"sympy", "math_verify", "torch"} & set(sys.modules)), "libtorch" in maps.read())
-print(ALGEBRA.pid)
-"""
-IS_KILLED = """
-threading.Thread(target=graded, args=HANGING, daemon=True).start()
-time.sleep(0.5)
-copy = os.fork()
+    print(*sorted({"sympy", "math_verify", "torch"} & set(sys.modules)), "libtorch" in maps.read(), flush=True)
+if sys.argv[1:]:
+    threading.Thread(target=graded, args=HANGING, daemon=True).start()
+    time.sleep(0.5)
+copy = os.fork() if sys.argv[1:] else 1
 if copy: print(copy, ALGEBRA.pid, flush=True)
-time.sleep(600)
+if sys.argv[1:]: time.sleep(600)
 """
 
 
-def test_math_verify_is_loaded_by_the_checker_alone_which_ends_with_the_harness():
-    done = run_to_end([sys.executable, "-W", "error", "-c", BEGIN + ENDS], cwd=ROOT, check=True)
-    loaded, pid = done.stdout.splitlines()
-    assert (loaded, done.stderr) == ("False", "")
-    wait_until_ended([int(pid)], 60)
-
-
-def test_nothing_survives_a_killed_harness_though_a_fork_of_it_does():
-    program = [sys.executable, "-W", "ignore", "-c", BEGIN + IS_KILLED]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
+@pytest.mark.parametrize("killed", [False, True])
+def test_math_verify_is_loaded_by_the_checker_alone_which_ends_with_the_harness_though_a_fork_of_it_lives(killed):
+    command = [sys.executable, "-W", "ignore" if killed else "error", "-c", PROGRAM, *["killed"] * killed]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
+        assert harness.stdout.readline() == "False\n"
         copy, checker = map(int, harness.stdout.readline().split())
         children = descendants(checker)
-        harness.kill()
+        if killed:
+            harness.kill()
     try:
         wait_until_ended([checker, *children], 60)
-        assert alive(copy)
+        assert harness.returncode == (-signal.SIGKILL if killed else 0)
+        assert not killed or alive(copy)
     finally:
-        os.kill(copy, signal.SIGKILL)
-
-
-@FILTERED
-def test_the_children_that_grade_are_under_the_filter():
-    status = outcomes(["raise OSError(0, open('/proc/self/status').read())"])[0]
-    assert "Seccomp:\t2" in status
-    assert "Seccomp:\t2" not in Path("/proc/self/status").read_text()
+        if killed:
+            os.kill(copy, signal.SIGKILL)

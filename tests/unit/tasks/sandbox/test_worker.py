@@ -14,7 +14,7 @@ from support.processes import alive, descendants, wait_until_ended
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, strike, worker_processes
 
 from harness import HarnessError
-from harness_tasks.sandbox import Sandbox, Suite, find_tier, worker
+from harness_tasks.sandbox import Sandbox, Suite, worker
 from harness_tasks.sandbox.worker import Transcript, WorkerLost
 
 END_S = 60.0  # a loaded machine takes long to end processes
@@ -36,15 +36,6 @@ def test_a_lost_worker_is_replaced_and_its_program_run_again_but_once(each_tier)
     assert (run.status, run.results, judged) == ("error", [], [0, 0, 1, 7, 7])
     assert "lost its worker twice" in run.detail
     assert each_tier.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
-
-
-def test_idle_workers_that_died_are_no_error():
-    both = threading.Barrier(2)
-    with Sandbox(2, unsafe_exec=True) as sandbox:
-        sandbox.run_all(SQUARES, [SQUARE] * 2, lambda program, test, text: test > 0 or both.wait(END_S) >= 0)
-        assert len(sandbox._users) == 2
-        strike(sandbox, signal.SIGKILL)
-        assert [run.results for run in sandbox.run_all(SQUARES, [SQUARE] * 5)] == [NINE_SIXTEEN] * 5
 
 
 @pytest.mark.slow
@@ -81,10 +72,14 @@ def test_a_program_dies_with_its_fork_server(each_tier):
     wait_until_ended(family, END_S)
 
 
-def test_nothing_outlives_a_closed_sandbox():
-    before = set(descendants())
+def test_idle_workers_that_died_are_no_error_and_nothing_outlives_a_closed_sandbox():
+    before, both = set(descendants()), threading.Barrier(2)
     with Sandbox(2, unsafe_exec=True) as sandbox:
-        sandbox.run_all(SQUARES, [SQUARE] * 4 + ["import numpy\n" + SQUARE])
+        sandbox.run_all(SQUARES, [SQUARE] * 2, lambda program, test, text: test > 0 or both.wait(END_S) >= 0)
+        assert len(sandbox._users) == 2
+        strike(sandbox, signal.SIGKILL)
+        assert [run.results for run in sandbox.run_all(SQUARES, [SQUARE] * 5)] == [NINE_SIXTEEN] * 5
+        sandbox.run_all(SQUARES, ["import numpy\n" + SQUARE])
         assert set(descendants()) > before
         assert os.getsid(worker_processes(sandbox)[0]) != os.getsid(0)  # a Ctrl-C reaches only the harness
     wait_until_ended(set(descendants()) - before, END_S)
@@ -105,65 +100,47 @@ def test_closing_ends_calls_under_way():
 
 # A process that uses a sandbox, and is ended
 
-
-def started(script, *arguments):
-    """A process that runs a script and has printed its first line; and this line."""
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *arguments]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return process, process.stdout.readline()
-
-
 HARNESS = """
-    import os, sys, threading
+    import os, signal, sys, threading
     from harness_tasks.sandbox import Sandbox, Suite
-    sandbox = Sandbox(2, tier=sys.argv[1], unsafe_exec=True)
+    sandbox = Sandbox(2, unsafe_exec=True)
     busy = "def f(x):\\n    while x: pass\\n    return 1"
     suite = Suite("f", [[0], [1]], [60.0, 60.0])
     def judge(program, test, text):
         os.write(1, b"running\\n")  # whole, also from two threads
         return True
     def work(): sandbox.run_all(suite, [busy] * 2, judge)
-    if sys.argv[2] == "thread":
+    if sys.argv[1] == "main":
+        work()
+    elif sys.argv[1] == "thread":
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
     else:
-        work()
+        sandbox.run_all(Suite("f", [[3]], [1.0]), ["def f(x): return x"])
+        twin = os.fork()
+        if twin:
+            os.write(1, f"{twin}\\n".encode())
+        signal.pause()
 """
 
 
-@pytest.mark.parametrize(("where", "number"), [("thread", signal.SIGKILL), ("main", signal.SIGINT)])
-def test_a_harness_that_is_killed_or_interrupted_leaves_nothing_running(where, number):
-    process, line = started(HARNESS, find_tier(unsafe_exec=True)[0], where)
-    with process:
-        assert line == b"running\n"
-        family = descendants(process.pid)
-        assert len(family) >= 2
+@pytest.mark.parametrize(
+    ("where", "number"), [("thread", signal.SIGKILL), ("main", signal.SIGINT), ("forked", signal.SIGKILL)]
+)
+def test_a_harness_that_is_killed_or_interrupted_leaves_nothing_running_though_a_fork_of_it_lives(where, number):
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HARNESS), where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        line = process.stdout.readline()
+        twins = {int(line)} if where == "forked" else set()
+        family = set(descendants(process.pid)) - twins
+        assert family
         process.send_signal(number)
         assert process.wait(END_S) != 0
-    wait_until_ended(family, END_S)
-
-
-def test_a_forked_process_does_not_keep_workers_alive():
-    script = """
-        import os, signal
-        from harness_tasks.sandbox import Sandbox, Suite
-        sandbox = Sandbox(1, unsafe_exec=True)
-        sandbox.run_all(Suite("square", [[3]], [1.0]), ["def square(x): return x * x"])
-        twin = os.fork()
-        if twin:
-            print(twin, flush=True)
-        signal.pause()
-    """
-    process, line = started(script)
-    twin = int(line)
-    with process:
-        family = set(descendants(process.pid)) - {twin}
-        assert family
-        process.kill()
-    wait_until_ended(family, END_S)
-    assert alive(twin)
-    os.kill(twin, signal.SIGKILL)
+        wait_until_ended(family, END_S)
+        for twin in twins:
+            assert alive(twin)
+            os.kill(twin, signal.SIGKILL)
 
 
 # What a worker sends
@@ -191,7 +168,7 @@ def test_a_worker_that_does_not_answer_as_it_should_is_lost(monkeypatch, script,
             child.kill()
 
     monkeypatch.setattr(worker, "BOOTSTRAP", script)
-    monkeypatch.setattr(worker, "ANSWERS_S", 5.0)
+    monkeypatch.setattr(worker, "ANSWERS_S", 2.0 if "time" in loss else 60.0)
     with pytest.raises(WorkerLost, match=loss):
         use()
 

@@ -1,20 +1,49 @@
-"""Engine `openai` against real servers on loopback: what it samples, what it says of itself, what it refuses."""
+"""Engine `openai` against real servers on loopback: what it samples, refuses and says of itself, of broken ones too."""
 
 import asyncio
 import json
 import math
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
-from support.openai_client import CHAT, OTHER, SECRET, UNKNOWN, parrot_texts, sample
-from support.openai_server import MODEL, embedded, serving, tiny24
+from support.openai_client import (
+    CHAT,
+    OTHER,
+    SECRET,
+    UNKNOWN,
+    parrot_texts,
+    sample,
+    short_pauses,  # noqa: F401
+)
+from support.openai_server import (
+    MODEL,
+    dribble,
+    embedded,
+    endless,
+    half,
+    none,
+    raw,
+    reset,
+    serving,
+    silent,
+    status,
+    tiny24,
+)
 from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness.testing import checks
-from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, base_url, seed_base
+from harness_plugins.engines.openai.engine import LONG_SEEDS, SEEDS, OpenAI, base_url, seed_base
 from harness_plugins.samplers.plain import MinP, Nucleus
+
+
+@pytest.fixture(autouse=True)
+def _quick(short_pauses):  # noqa: F811
+    """No test waits for a server that is busy."""
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +61,8 @@ def test_it_conforms(check, model_server):
 @pytest.mark.parametrize(
     ("api", "sampler", "stop"),
     [
-        ("chat", Sampler(), ()),
         ("chat", MinP(), ()),
         ("completions", Nucleus(), (")", " *")),
-        ("completions", Sampler(top_k=3), ()),
     ],
     ids=str,
 )
@@ -81,15 +108,6 @@ def test_a_field_that_the_server_refuses_is_left_out_unless_the_sampler_needs_it
     assert ["min_p" in body for body in behaviour.bodies] == [True]
 
 
-def test_a_check_says_what_the_server_lacks():
-    lacks = []
-    for refuses in ((), ("seed",), ("seed", "logprobs")):
-        with serving(refuses=refuses, context=None) as (url, _):
-            lacks.append(OpenAI(url=url).check([CHAT], 8))
-    seeds = "openai: the server takes no seeds (this pool cannot be sampled again)"
-    assert lacks == ["", seeds, f"{seeds} and gives no log-probabilities"]
-
-
 def test_the_identity_is_the_models_and_not_the_places():
     with serving() as (url, behaviour), serving() as (other, _):
         first, second = OpenAI(url=url).identity(), OpenAI(url=other, concurrency=3, model=MODEL).identity()
@@ -102,12 +120,6 @@ def test_the_identity_is_the_models_and_not_the_places():
             kinds.add((owner, OpenAI(url=url).identity()["logprob_kind"]))
     own, unfiltered = "sum, as the server gives them", "sum, temperature 1, unfiltered"
     assert kinds == {("vllm", unfiltered), ("llamacpp", unfiltered), ("someone", own)}
-
-
-def test_a_call_keeps_all_connections_busy():
-    with serving() as (url, _), serving(**UNKNOWN) as (other, _):
-        assert [OpenAI(url=url, concurrency=4).problems_per_call(n) for n in (8, 16, 17, 6400)] == [4, 2, 1, 1]
-        assert [OpenAI(url=each).problems_per_call(1) for each in (url, other)] == [8 * 256, 8 * 16]
 
 
 # What is refused before anything is sampled: one line.
@@ -157,13 +169,15 @@ def test_a_context_that_is_too_short_is_refused_with_what_fits():
         assert engine.check([], 8) == ""
 
 
-def test_parameters_that_cannot_be_are_refused_when_it_is_built():
-    wrong = []
+def test_an_address_is_taken_as_people_write_it_and_parameters_that_cannot_be_are_refused(monkeypatch):
+    endings = ("", "/", "/v1/", "/v1/chat/completions", "/v1/completions/")
+    assert {base_url(f"http://host:8000{ending}") for ending in endings} == {"http://host:8000/v1"}
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    assert OpenAI()._server.url == "http://127.0.0.1:1/v1"
     for given, reason in (
         ({"api": "responses"}, "api must be chat or completions"),
         ({"concurrency": 0}, "concurrency must be finite and at least 1"),
         ({"price_in": math.inf}, "price_in must be finite and at least 0"),
-        ({"retries": -1}, "retries must be finite and at least 0"),
         ({"timeout_s": 0.0}, "timeout_s must be finite and at least 0.001"),
         ({"url": "http://me:sk-1234567@host/v1"}, "url must hold no user, password or query"),
         ({"url": "https://host/v1?api-key=sk-1234567"}, "url must hold no user, password or query"),
@@ -171,18 +185,8 @@ def test_parameters_that_cannot_be_are_refused_when_it_is_built():
         ({"url": "http://host:port/v1"}, "url is no address"),
     ):
         line = refusal_of(OpenAI, **given)
-        if reason not in line or "sk-1234567" in line:
-            wrong.append((given, line))
-    assert wrong == []
-
-
-def test_an_address_is_taken_as_people_write_it(monkeypatch):
-    endings = ("", "/", "/v1/", "/v1/chat/completions", "/v1/completions/")
-    assert {base_url(f"http://host:8000{ending}") for ending in endings} == {"http://host:8000/v1"}
-    assert base_url("https://host/openai/v1") == "https://host/openai/v1"
-    assert OpenAI()._server.url == "https://api.openai.com/v1"
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
-    assert OpenAI()._server.url == "http://127.0.0.1:1/v1"
+        assert reason in line
+        assert "sk-1234567" not in line
 
 
 # The rows of a call.
@@ -232,21 +236,132 @@ def test_a_server_that_does_not_know_stop_strings_is_cut_at_the_first_one():
     assert np.isnan(responses.logprobs).all()
 
 
-def test_lengths_come_from_ids_or_from_log_probabilities_or_from_usage_or_from_the_text():
-    lengths = []
-    with serving() as (url, behaviour):
-        for omits in ((), ("token_ids",), ("token_ids", "logprobs"), ("token_ids", "logprobs", "usage")):
-            behaviour.omits = omits
-            (responses,) = sample(OpenAI(url=url), n=2, max_tokens=30)
-            lengths.append(list(responses.lengths))
-            assert (responses.token_ids is None) == ("token_ids" in omits)
-        lengths.append(list(sample(OpenAI(url=url), n=2, max_tokens=5)[0].lengths))
-    assert lengths == [[2, 2], [2, 2], [2, 2], [6, 6], [5, 5]]  # 23 bytes of text, 4 a token
-
-
 def test_it_also_runs_where_an_event_loop_runs_already():
     async def notebook():
         return sample(OpenAI(url=url))[0]
 
     with serving() as (url, _):
         assert list(asyncio.run(notebook()).texts) == parrot_texts(range(4))
+
+
+TRANSIENT = {
+    "429": status(429),
+    "503": status(503),
+    "reset": reset,
+    "half": half,
+    "no json": raw(b"{'choices': ["),
+    "a choice is a number": raw(b'{"choices": [3]}'),
+    "no message": raw(b'{"choices": [{"index": 0, "finish_reason": "stop"}]}'),
+    "unfinished": raw(b'{"choices": [{"index": 0, "message": {"content": "ha"}}]}'),
+    "deep": raw(b"[" * 200_000),
+    "aborted": raw(b'{"choices": [{"index": 0, "finish_reason": "abort", "message": {"content": "ha"}}]}'),
+    "broken gzip": raw(b"not gzip at all", headers={"Content-Encoding": "gzip"}),
+    "endless": endless,
+}
+
+
+def test_a_failure_is_tried_again_with_the_same_seed_and_one_that_stays_is_a_missing_row_with_its_reason():
+    base, wrong = seed_base(7, SEEDS), []
+    with serving(**UNKNOWN) as (url, behaviour):
+        for name, fault in TRANSIENT.items():
+            left = [1, 9]  # row 0 fails once, row 1 always
+
+            def some(handler, body, fault=fault, left=left):
+                row = body["seed"] - base
+                if row > 1 or not left[row]:
+                    return handler.answer(body)
+                left[row] -= 1
+                fault(handler, body)
+
+            behaviour.fault, behaviour.bodies = some, []
+            (responses,) = sample(OpenAI(url=url, retries=1), n=3)
+            reason = responses.missing.get(1, "")
+            tries = 3 if name == "429" else 2  # a 429 counts as half a failure
+            columns = [responses.texts, responses.lengths, responses.logprobs, responses.finish]
+            if (
+                list(responses.texts) != parrot_texts([0, 2], SEEDS)
+                or list(responses.missing) != [1]
+                or not (reason.endswith(f"({tries} tries)") and reason.isprintable() and len(reason) < 400)
+                or {len(column) for column in columns} != {2}
+                or sorted(body["seed"] - base for body in behaviour.bodies) != [0, 0, *[1] * tries, 2]
+            ):
+                wrong.append((name, responses))
+    assert wrong == []
+
+
+def test_a_request_takes_no_longer_than_its_time_and_counts_as_three_tries():
+    with serving(**UNKNOWN, fault=dribble) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url, timeout_s=1.0, retries=8), n=1)
+    assert line == "openai: none of 1 responses came: no answer within 1 s (3 tries)"
+    assert len(behaviour.bodies) == 3
+
+
+# How often, and when.
+
+
+def test_as_many_requests_are_in_flight_as_allowed_and_no_more():
+    five = threading.Barrier(5, timeout=60)
+
+    def together(handler, body):
+        five.wait()  # a sixth would wait for ten
+        handler.answer(body)
+
+    with serving(**UNKNOWN, fault=together) as (url, behaviour):
+        assert len(sample(OpenAI(url=url, concurrency=5), n=10)[0]) == 10
+    assert behaviour.most_at_once == 5
+
+
+def test_a_server_that_wants_a_pause_of_hours_or_whose_quota_is_spent_gets_no_more_requests():
+    for code, wanted in ((503, "601"), (429, "inf")):
+        with serving(**UNKNOWN, fault=status(code, "slow down", {"Retry-After": wanted})) as (url, behaviour):
+            line = refusal_of(sample, OpenAI(url=url, concurrency=2), n=20)
+        assert f"{code}: slow down; it asks to wait " in line
+        assert line.endswith(" s: run the same command later")
+        assert len(behaviour.bodies) <= 4
+    with serving(**UNKNOWN, fault=status(429, "You exceeded your current quota")) as (url, behaviour):
+        assert "exceeded your current quota" in refusal_of(sample, OpenAI(url=url, concurrency=1), n=4)
+    assert len(behaviour.bodies) == 1
+
+
+def test_after_ten_unanswered_requests_in_a_row_the_server_is_given_up():
+    with serving(**UNKNOWN, fault=status(500)) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url, concurrency=2, retries=0), n=100)
+    assert line == "openai: none of 100 responses came: 500: overloaded (1 try)"
+    assert 10 <= len(behaviour.bodies) <= 11
+    nine_of_ten = ([status(500)] * 9 + [none]) * 4
+    with serving(**UNKNOWN, faults=nine_of_ten) as (url, _):
+        assert len(sample(OpenAI(url=url, concurrency=1, retries=0), n=40)[0]) == 4
+
+
+def test_ctrl_c_ends_a_request_under_way():
+    def interrupt(handler, body):
+        os.kill(os.getpid(), signal.SIGINT)
+        silent(handler, body)
+
+    with serving(**UNKNOWN, fault=interrupt) as (url, _), pytest.raises(KeyboardInterrupt):
+        sample(OpenAI(url=url, concurrency=1), n=40)
+
+
+# Something that is no such server.
+
+
+def test_a_page_a_redirect_and_no_server_are_named_as_what_they_are():
+    page = raw(b"<!DOCTYPE html><html>\n<b>Sign in</b></html>", headers={"Content-Type": "text/html; charset=x"})
+    with serving(**UNKNOWN, fault=page) as (url, behaviour):
+        line = refusal_of(OpenAI(url=url, retries=2).check, [CHAT], 8)
+        assert "no answer of an OpenAI-compatible API (text/html): <!DOCTYPE html>" in line
+        assert len(behaviour.bodies) == 3
+        behaviour.fault, behaviour.bodies = raw(b"", 302, {"Location": "http://127.0.0.1:9/"}), []
+        assert "redirects (302): give the url that it leads to" in refusal_of(OpenAI(url=url).check, [CHAT], 8)
+        assert len(behaviour.bodies) == 1
+    with serving() as (url, _):
+        pass
+    line = refusal_of(OpenAI(url=url).identity)
+    assert line.startswith(f"openai: the server at {url} does not answer: ConnectError")
+    assert line.endswith("(2 tries)")
+
+
+# Requests.
+
+
+# Answers.

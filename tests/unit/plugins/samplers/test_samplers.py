@@ -1,0 +1,213 @@
+"""What the samplers draw: plain ones by their exact distribution, `repexp-guided` by the paper's plain scheme."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+from support import paper_scheme
+from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
+from support.refusals import refusal_of
+from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_rows, save_checkpoint
+
+from harness import Sampler
+from harness.records import SampleRequest
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.sampling import RowSampler, inverse_cdf, uniforms
+from harness_plugins.samplers.guided import Guide, RepExpGuided, sherman_morrison, woodbury
+from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
+from harness_tasks.game24 import Game24
+
+VOCABULARY, ROWS = 64, 6000
+LOGITS = np.random.default_rng(0).normal(0, 2, VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def streams():
+    """(ROWS, 1) uniforms."""
+    return np.stack([uniforms(0, row, 1) for row in range(ROWS)])
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, "all filters together"])
+def test_each_sampler_draws_from_its_exact_distribution(name, streams):
+    sampler = SAMPLERS[name]() if name in SAMPLERS else Vanilla(temperature=1.4, top_k=20, top_p=0.85, min_p=0.1)
+    sampling = RowSampler(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
+    left = sampling(torch.zeros(ROWS, 1, dtype=torch.long), torch.tensor(LOGITS, dtype=torch.float32).repeat(ROWS, 1))
+    assert torch.equal(left.argmax(-1), sampling.tokens[:, 0])
+    assert left.isfinite().sum() == ROWS
+    assert_sampled_from(sampling.tokens[:, 0].numpy(), probabilities(sampler, LOGITS))
+    own = LOGITS - np.log(np.exp(LOGITS).sum())  # log-probabilities are the model's, whatever the sampler
+    np.testing.assert_allclose(sampling.logprobs, own[sampling.tokens[:, 0]], atol=1e-5)
+
+
+def test_a_token_of_no_probability_is_never_drawn_even_at_the_ends_of_the_stream():
+    logits = torch.tensor([[-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]]).repeat(4, 1)
+    uniform = torch.tensor([0.0, 0.5 - 2**-54, 0.5, 1 - 2**-53], dtype=torch.float64)
+    assert inverse_cdf(logits, uniform).tolist() == [1, 1, 3, 3]
+
+
+def test_each_sampler_is_registered_with_its_documented_parameters():
+    registered = {}
+    register_samplers(registered.__setitem__)
+    assert registered == SAMPLERS
+    documented = {"vanilla": {}, "low-temp": {"temperature": 0.6}, "high-temp": {"temperature": 1.5}}
+    documented |= {"min-p": {"temperature": 1.5, "min_p": 0.05}, "nucleus": {"top_p": 0.9}}
+    assert {name: asdict(make()) for name, make in SAMPLERS.items()} == {
+        name: asdict(Sampler(**options)) for name, options in documented.items()
+    }
+
+
+def test_wrong_values_are_errors_that_name_the_sampler():
+    for sampler, parameters, message in (
+        (LowTemp, {"temperature": 0}, "low-temp: temperature must be > 0 and finite, got 0"),
+        (HighTemp, {"temperature": "hot"}, "high-temp: temperature must be a finite number, got 'hot'"),
+        (MinP, {"p": 1.5}, "min-p: min_p must be in [0, 1), got 1.5"),
+        (MinP, {"p": 0.1, "min_p": 0.2}, "min-p: p is short for min_p: give one of them, got 0.1 and 0.2"),
+        (Nucleus, {"p": 0}, "nucleus: top_p must be in (0, 1], got 0"),
+        (Vanilla, {"top_k": 1.5}, "vanilla: top_k must be a whole number, got 1.5"),
+        (Vanilla, {"top_k": -1}, "vanilla: top_k must be >= 0"),
+    ):
+        assert refusal_of(sampler, **parameters).startswith(message)
+
+
+STATES = ("mean", "last", "penultimate")
+KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_engine.py
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    """An engine for each kind of model; `sliding` has a window of 8."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    return {
+        kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu")
+        for kind in (*KINDS, "llama", "sliding")
+    }
+
+
+def sample(engine, prompts=(SHORT,), n=3, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
+    """Sample with this file's usual settings."""
+    sampler = sampler or RepExpGuided(beta=beta)
+    seeds = seeds[: len(prompts)]
+    return engine.sample(
+        SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=STATES, **more)
+    )
+
+
+def plain(engine, n=3, max_tokens=20, beta=1.0, prompt=SHORT, seed=3):
+    """The paper's scheme on the engine's own model."""
+    part = engine._checkpoint
+    ids, sampler = part.prompt_ids(prompt), RepExpGuided(beta=beta)
+    return paper_scheme.responses(part.model, ids, sampler, n=n, max_tokens=max_tokens, seed=seed, eos=part.eos)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_and_states_are_those_of_the_papers_scheme(engines, kind):
+    tokens, states = plain(engines[kind])
+    [responses] = sample(engines[kind])
+    assert [list(ids) for ids in responses.token_ids] == tokens
+    for i, own in enumerate(states):
+        expected = {"mean": own.mean(0), "last": own[-1], "penultimate": own[-2] if len(own) > 1 else None}
+        for name, state in expected.items():
+            if state is not None:
+                np.testing.assert_allclose(responses.states[name][i], state, atol=1e-4)
+    assert {len(ids) for ids in tokens} != {20}  # some end by themselves
+
+
+def test_a_trained_model_with_few_candidates_a_step_draws_what_the_papers_scheme_draws():
+    engine, task = Transformers("tiny24", device="cpu"), Game24()
+    puzzle = task.messages(task.problems("heldout")[7])
+    tokens, _ = plain(engine, n=2, max_tokens=24, beta=4.0, prompt=puzzle)
+    [responses] = sample(engine, [puzzle], n=2, max_tokens=24, beta=4.0)
+    assert [list(ids) for ids in responses.token_ids] == tokens
+
+
+def test_a_bonus_of_nothing_draws_what_plain_sampling_with_the_same_filters_draws(engines):
+    expected = sample(engines["llama"], [SHORT, LONG], n=4, sampler=Sampler(top_p=0.95, top_k=128))
+    for guided, own in zip(sample(engines["llama"], [SHORT, LONG], n=4, beta=0.0), expected, strict=True):
+        assert_same_responses(guided, own)
+
+
+def test_fewer_responses_are_the_first_of_more_and_prompts_change_nothing_in_each_other(engines):
+    reported = []
+    together = sample(engines["qwen2"], [SHORT, LONG], report=reported.append)
+    assert reported == [2] * 3  # as they end
+    alone = [sample(engines["qwen2"], [prompt], seeds=(seed,))[0] for prompt, seed in ((SHORT, 3), (LONG, 4))]
+    in_turn = sample(Transformers(engines["qwen2"].model, device="cpu", batch=16), [SHORT, LONG])
+    for both, own, other in zip(together, alone, in_turn, strict=True):
+        assert_same_responses(both, own)
+        assert_same_responses(both, other)
+    assert_same_responses(sample(engines["qwen2"], n=2)[0], first_rows(alone[0], 2))
+
+
+def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
+    whole = sample(engines["qwen2"], [SHORT, LONG])
+    questions = []
+
+    def until(prompt, text, finish):
+        questions.append((prompt, text, finish))
+        return prompt == 0 and text == whole[0].texts[1]
+
+    stopped, other = sample(engines["qwen2"], [SHORT, LONG], until=until)
+    assert_same_responses(stopped, first_rows(whole[0], 2))
+    assert_same_responses(other, whole[1])
+    pools = enumerate((stopped, other))
+    assert sorted(questions) == sorted((j, *each) for j, p in pools for each in zip(p.texts, p.finish, strict=True))
+
+
+def test_a_sliding_window_shorter_than_the_response_is_refused_with_one_line(engines):
+    line = refusal_of(sample, engines["sliding"])
+    assert line.startswith("sliding: prompt and --max-tokens make ")
+    assert "window of 8" in line
+
+
+def test_parameters_out_of_range_are_refused_and_the_defaults_are_the_papers():
+    for wrong, message in (
+        ({"beta": -1}, "beta must be >= 0, got -1"),
+        ({"lam": 0}, "lam must be > 0, got 0"),
+        ({"top_k": 0}, "top_k must be >= 1"),
+        ({"beta": float("nan")}, "beta must be a finite number"),
+    ):
+        assert refusal_of(RepExpGuided, **wrong).startswith(f"repexp-guided: {message}")
+    sampler = RepExpGuided()
+    assert (sampler.beta, sampler.lam, sampler.top_p, sampler.top_k) == (0.5, 0.1, 0.95, 128)
+    assert not RepExpGuided(beta=0, top_k=0).steers
+
+
+# The covariance, against numpy's inverse of the matrix as it is defined
+
+LAM, WIDTH = 0.1, 12
+
+
+def responses(seed: int = 0, offset: float = 3.0, lengths=(7, 1, 30)) -> list[torch.Tensor]:
+    """Token states of a few responses, float32 as models give them, with a common part."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(0, offset, WIDTH)
+    return [torch.tensor(common + rng.normal(0, 1, (t, WIDTH)), dtype=torch.float32) for t in lengths]
+
+
+def by_definition(earlier: list[torch.Tensor], states: torch.Tensor) -> np.ndarray:
+    """b of each state, with Σ summed and inverted as it is written."""
+    h = np.concatenate([response.double().numpy() for response in earlier])
+    sigma = LAM * np.eye(WIDTH)
+    for row in h - h.mean(0):
+        sigma += np.outer(row, row)
+    g = states.double().numpy() - h.mean(0)
+    return np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
+
+
+@pytest.mark.parametrize(("offset", "rtol"), [(3.0, 1e-9), (3000.0, 1e-8)])
+def test_the_bonus_is_that_of_the_definition_after_every_response_also_for_states_far_from_nothing(offset, rtol):
+    guide, earlier = Guide(2.0, LAM), responses(offset=offset)
+    candidates = responses(seed=1, offset=offset, lengths=(20,))[0] if offset == 3.0 else earlier[2] + 1
+    for i, states in enumerate(earlier):
+        guide.learn(states)
+        expected = 2.0 * by_definition(earlier[: i + 1], candidates)
+        np.testing.assert_allclose(guide.added(candidates).numpy(), expected, rtol=rtol)
+    assert guide.count == 38
+
+
+def test_a_blocked_update_is_the_papers():
+    h, start = torch.cat(responses(lengths=(7, 1, 200))).double(), torch.eye(WIDTH, dtype=torch.float64) / LAM
+    np.testing.assert_allclose(woodbury(start, h).numpy(), sherman_morrison(start, h).numpy(), rtol=1e-8, atol=1e-8)
