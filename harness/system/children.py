@@ -27,6 +27,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,6 +64,8 @@ def limited(function: Callable[[T], R], argument: T, seconds: float) -> R:
         try:
             if _pool is None:
                 _pool = ProcessPoolExecutor(1, multiprocessing.get_context("forkserver"), _begin)
+                # A worker of multiprocessing joins its children before it ends: this one must have been ended then.
+                Finalize(None, end_limited, exitpriority=10)
                 _worker = psutil.Process(_pool.submit(os.getpid).result(START_S))
                 _pool.submit(_outcome, os.getcwd(), pickle.dumps((callable, function))).result(START_S)
             fault, result = _pool.submit(_outcome, os.getcwd(), pickle.dumps((function, argument))).result(seconds)

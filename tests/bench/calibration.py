@@ -1,6 +1,6 @@
 """What the statistics are worth: coverage and error rates by simulation on pools whose truth is known.
 
-    python tests/bench/calibration.py [--quick] [--repeats 1000] [--only TABLE]
+    python tests/bench/calibration.py [--repeats 1000] [--only ratio|restricted|equal|paired|random|gain|efficiency]
 
 A pool shape is a mixture of beta laws of p, the share of correct responses; c is binomial(N, p). A selector of known
 law draws the next response with odds w for each correct one against each wrong one (Wallenius' noncentral
@@ -13,7 +13,6 @@ Prints Markdown tables, those of docs/statistics.md.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ from harness.scoring import curves, stats
 from harness.scoring.metrics import random_restricted_mean, telling_budget
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.bench_sizes import parsed
+from support.benches import sizes
 
 Array = NDArray[Any]
 
@@ -146,10 +145,11 @@ def ratio_table(shapes: Sequence[str], repeats: int, unrestricted: bool = True) 
     covering: Covered = {}
     labelled: Covered = {}
     tried = (1, 5) if unrestricted else (5,)
+    batches = [min(1_000, repeats - start) for start in range(0, repeats, 1_000)]  # for memory
     for place, (n, shape, selector) in enumerate((n, s, e) for n in SIZES for s in shapes for e in SELECTORS):
         budget = n if unrestricted else BUDGET
         truth = true_ratio(n, shape, selector, budget)
-        drawn = [sample(n, shape, selector, size, [place, at]) for at, size in enumerate(batches(repeats))]
+        drawn = [sample(n, shape, selector, size, [place, at]) for at, size in enumerate(batches)]
         for problems, trials in ((problems, trials) for problems in PROBLEMS for trials in tried):
             parts = [batch.part(problems, trials) for batch in drawn]
             figures = [part.figures(budget) for part in parts]
@@ -159,11 +159,6 @@ def ratio_table(shapes: Sequence[str], repeats: int, unrestricted: bool = True) 
     _coverage(covering)
     if unrestricted:
         _trust(covering, labelled)
-
-
-def batches(repeats: int) -> list[int]:
-    """Parts of at most 1,000, for memory."""
-    return [min(1_000, repeats - start) for start in range(0, repeats, 1_000)]
 
 
 def trusted(part: Sample) -> Array:
@@ -185,14 +180,11 @@ def _mean_and_range(covered: Sequence[Array]) -> str:
 
 def _trust(covering: Covered, labelled: Covered) -> None:
     """By label: its share of all repetitions, its coverage, and that of each experiment that got it mostly."""
-    print(
-        "\n| problems | trust | share of rows | coverage | experiments mostly so: range | of them within 93 to 97 % |"
-    )
+    print("\n| problems | trust | share of rows | coverage | experiments mostly so: range | of them in 93 to 97 % |")
     print("|---|---|---|---|---|---|")
     for problems in PROBLEMS:
-        rows = [
-            pair for key in covering if key[2] == problems for pair in zip(covering[key], labelled[key], strict=True)
-        ]
+        keys = [key for key in covering if key[2] == problems]
+        rows = [pair for key in keys for pair in zip(covering[key], labelled[key], strict=True)]
         covered, labels = np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
         for label in ("nominal", "rough", "few problems"):
             mostly = [100 * c[s == label].mean() for c, s in rows if (s == label).mean() > 0.5]
@@ -206,7 +198,7 @@ def _trust(covering: Covered, labelled: Covered) -> None:
             )
 
 
-def equal_table(shapes: Sequence[str], repeats: int, flips: int = 999) -> None:
+def equal_table(shapes: Sequence[str], repeats: int) -> None:
     """How often two equal selectors are told apart, 100 problems of N = 64, by test and by interval."""
     print("\n| shape | told apart at p <= 0.05 | interval without 0 |\n|---|---|---|")
     total = np.zeros(2, int)
@@ -214,7 +206,7 @@ def equal_table(shapes: Sequence[str], repeats: int, flips: int = 999) -> None:
         rng = np.random.default_rng([3, place])
         c = rng.choice(65, p=law_of_c(64, shape), size=(100, repeats))
         a, b = (law(64, "w = 2").ranks(c, 5, rng).mean(axis=2) for _ in range(2))
-        p = np.array([stats.sign_flip_test((a - b)[:, i], seed=i, flips=flips) for i in range(repeats)])
+        p = np.array([stats.sign_flip_test((a - b)[:, i], seed=i, flips=999) for i in range(repeats)])
         apart = int((p <= 0.05).sum()), int((~covers(stats.difference_intervals(a - b, seed=1), 0.0)).sum())
         total += apart
         print(f"| {shape} | {apart[0]} of {repeats} | {apart[1]} of {repeats} |")
@@ -345,14 +337,8 @@ def _where_given(covered: Array) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three shapes, 100 repetitions")
-    parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
-    parser.add_argument("--repeats", type=int, default=1_000)
-    parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random", "gain", "efficiency"))
-    options = parsed(parser, shapes=["easy"], repeats=2)
-    shapes = ["easy", "hard", "heavy"] if options.quick else options.shapes
-    repeats = 100 if options.quick else options.repeats
+    options = sizes(__doc__, repeats=(1_000, 2), only=("", ""))
+    shapes, repeats = ["easy"] if options.smallest else list(SHAPES), options.repeats
     tables: dict[str, Callable[[], None]] = {
         "ratio": lambda: ratio_table(shapes, repeats),
         "restricted": lambda: ratio_table(shapes, repeats, unrestricted=False),
@@ -363,7 +349,7 @@ def main() -> None:
         "efficiency": lambda: efficiency_table(shapes, repeats),
     }
     for name, table in tables.items():
-        if options.only in (None, name):
+        if options.only in ("", name):
             start = time.process_time()
             print(f"\n## {name}, {repeats} repetitions")
             table()

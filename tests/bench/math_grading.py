@@ -1,9 +1,8 @@
-r"""Time grading of math answers against math-verify called in process on every response; aim: 20 times faster.
+r"""Time grading of math answers against math-verify called in process on every response.
 
-    python tests/bench/math_grading.py [--data FILE] [--repeats 3] [--large 100000]
+    python tests/bench/math_grading.py [--repeats 3] [--large 100000]
 
-`--data` is a file of MATH-500's form (JSONL with `problem`, `solution`, `answer`); without it shared/data beside the
-project is used, and where that is missing, 100 generated problems, which say less. 100 problems x 8 responses each:
+The problems are MATH-500's, in shared/data beside the project. 100 problems x 8 responses each:
 
 1-2  the reference solution as it is, and behind a sentence of its own      5  another number in the last box
 3    its answer spelt otherwise (\dfrac, \left, 1,234; roots as 2·(x)/2)     6  another problem's answer in the last box
@@ -13,16 +12,14 @@ project is used, and where that is missing, 100 generated problems, which say le
 The large set repeats their answers as a pool does: response i of a problem is one of its 8 in a fresh wording, the
 common ones more often (weights 1/rank). Both graders see the same texts, in turn, in one process, and every repeat has
 other problems, so that neither remembers them; ratios are of median seconds. "CPU" counts this process and the checker
-with its children (read from /proc), not their start, which is given by itself. math-verify runs as its authors
-recommend: parse with LaTeX and expression extraction, then verify.
+with its children (read from /proc), not their start. math-verify runs as its authors recommend: parse with LaTeX and
+expression extraction, then verify.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
-import os
 import random
 import re
 import sys
@@ -38,26 +35,12 @@ from harness import Problem
 from harness_tasks.math_task import MathTask
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.bench_sizes import parsed
-from support.processes import descendants
+from support.benches import cpu_s, sizes
+from support.paths import SHARED
 
-SHARED = Path(__file__).parents[3] / "shared/data/tasks/math500.jsonl"
 CONFIG = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
 
 Pool = tuple[Problem, list[str]]
-
-
-def rows_of(path: Path | None) -> list[dict[str, str]]:
-    """Problems with a solution and an answer: a file's, or generated ones."""
-    if path is not None and path.is_file():
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    answers = [
-        rf"\frac{{{i}}}{{{i + 7}}}" if i % 3 == 0 else rf"{i}\sqrt{{{i + 2}}}" if i % 3 == 1 else str(i)
-        for i in range(1, 501)
-    ]
-    return [
-        {"problem": f"What is {a}?", "solution": f"Step by step we get $\\boxed{{{a}}}$.", "answer": a} for a in answers
-    ]
 
 
 def otherwise(answer: str, turn: int) -> str:
@@ -131,20 +114,11 @@ def theirs(pools: Sequence[Pool]) -> list[bool]:
     return verdicts
 
 
-def cpu_of_workers() -> float:
-    """CPU seconds that the living processes below this one, those of the checker, have used."""
-    ticks = 0.0
-    for pid in descendants(os.getpid()):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def timed(call: Callable[[], object]) -> tuple[float, float]:
     """Wall seconds, and CPU seconds with the workers'."""
-    wall, cpu = time.perf_counter(), time.process_time() + cpu_of_workers()
+    wall, cpu = time.perf_counter(), cpu_s()
     call()
-    return time.perf_counter() - wall, time.process_time() + cpu_of_workers() - cpu
+    return time.perf_counter() - wall, cpu_s() - cpu
 
 
 def ways(pools: Sequence[Pool]) -> str:
@@ -161,42 +135,33 @@ def ways(pools: Sequence[Pool]) -> str:
 
 def compare(name: str, sets: Sequence[tuple[list[Pool], list[Pool]]]) -> None:
     """Print medians over sets of (our pools, their pools); where theirs are fewer their seconds are scaled."""
-    mine, other, counts, differ = [], [], [], []
+    mine, other, differ = [], [], []
+    count, judged = (sum(len(texts) for _, texts in pools) for pools in sets[0])
     for pools, sample in sets:
-        count = sum(len(texts) for _, texts in pools)
-        share = count / sum(len(texts) for _, texts in sample)
         mine.append(timed(lambda pools=pools: ours(pools)))
-        wall, cpu = timed(lambda sample=sample: theirs(sample))
-        other.append((wall * share, cpu * share))
-        counts.append((count, share))
+        other.append([seconds * count / judged for seconds in timed(lambda sample=sample: theirs(sample))])
         differ.append(sum(a != b for a, b in zip(ours(sample), theirs(sample), strict=True)))
-    count, share = counts[0]
-    wall, cpu = (median(pair[i] for pair in mine) for i in (0, 1))
-    their_wall, their_cpu = (median(pair[i] for pair in other) for i in (0, 1))
-    scaled = "" if share == 1 else f" (timed on {round(count / share)}, scaled)"
+    wall, cpu = map(median, zip(*mine, strict=True))
+    their_wall, their_cpu = map(median, zip(*other, strict=True))
     print(f"{name}: {count} responses to {len(sets[0][0])} problems; medians of {len(sets)}")
     print(f"  MathTask     {count / wall:9.0f} responses/s{wall:9.3f} s wall{cpu:9.3f} s CPU, workers included")
-    print(f"  math-verify  {count / their_wall:9.0f} responses/s{their_wall:9.3f} s wall{their_cpu:9.3f} s CPU{scaled}")
-    print(f"  ratio        {their_wall / wall:9.1f} wall{their_cpu / cpu:15.1f} CPU")
+    print(f"  math-verify  {count / their_wall:9.0f} responses/s{their_wall:9.3f} s wall{their_cpu:9.3f} s CPU", end="")
+    print("" if judged == count else f" (timed on {judged}, scaled)")
+    print(f"  ratio        {their_wall / wall:9.1f} wall{their_cpu / max(cpu, 0.01):15.1f} CPU")
     print(f"  decided by: {ways(sets[0][0])}")
-    print(f"  verdicts that differ from math-verify's: {median(differ)} of {round(count / share)}")
+    print(f"  verdicts that differ from math-verify's: {median(differ)} of {judged}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=SHARED)
-    parser.add_argument("--problems", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=3, help="up to 5")
-    parser.add_argument("--large", type=int, default=100_000)
-    args = parsed(parser, problems=5, repeats=1, large=40)
+    args = sizes(__doc__, problems=(100, 5), repeats=(3, 1), large=(100_000, 40))
+    data = SHARED / "tasks" / "math500.jsonl"
+    if not data.is_file():
+        return print(f"not measured: {data} is not there")
     logging.disable(logging.CRITICAL)
-    rows = rows_of(args.data)
-    step = len(rows) // args.problems
-    places = [range(first, len(rows), step)[: args.problems] for first in range(args.repeats)]
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    places = [range(first, len(rows), len(rows) // args.problems)[: args.problems] for first in range(args.repeats)]
     small = [[pool(rows, place) for place in chosen] for chosen in places]
-    started = time.perf_counter()
-    MathTask().verify(Problem("", "", r"\sqrt{2}"), r"\boxed{2^{1/2}}")
-    print(f"start of the checker and first check: {time.perf_counter() - started:.2f} s, once a process")
+    MathTask().verify(Problem("", "", r"\sqrt{2}"), r"\boxed{2^{1/2}}")  # starts the checker
     compare("small", [(pools, pools) for pools in small])
     large = [enlarged(pools, args.large, random.Random(0)) for pools in small]
     compare("large", [(pools, [(problem, texts[:8]) for problem, texts in pools]) for pools in large])

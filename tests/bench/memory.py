@@ -1,22 +1,20 @@
-"""Peak memory of each stage of a run at 100, 1,000 and 5,000 problems, and of a pool of 6,400 x 4,096 states.
+"""Peak memory of each stage of a run at 100 and 1,000 problems, with `--full` at 5,000 too: it must not grow with them.
 
-    python tests/bench/memory.py [--full] [--n 32] [--problems 100 1000 5000] [--engine wide:width=256] [--workers 1]
+    python tests/bench/memory.py [--full]
 
-Memory must not grow with the number of problems. Every problem has n responses and vectors of width 256. Peaks are the
-kernel's own high-water marks (VmHWM, set back at each stage's closing line), summed over the run's process and all its
-children; the engine is this file's and needs no torch. Without `--full` 5,000 problems are left out. Linux only: it
-reads /proc.
+Every problem has 32 responses and vectors of width 256. Peaks are the kernel's own high-water marks (VmHWM, set back at
+each stage's closing line), summed over the run's process and all its children; the engine is this file's and needs no
+torch. Linux only: it reads /proc.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,26 +23,26 @@ import numpy as np
 from harness import Responses, hookimpl
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.bench_sizes import parsed
+from support.benches import sizes
+from support.paths import TOY
+from support.processes import descendants, harness_command
 
-TOY = Path(__file__).parents[1] / "support" / "toy.py"
 CLOSING = re.compile(r"^(sample|embed|verify|rank [\w-]+): [\d,]+ \w+ in ")
-RUN = ["run", "--task", "colours", "--plugin", str(TOY), "--plugin", __file__, "--json"]
+PLUGINS = ["--plugin", str(TOY), "--plugin", __file__]
 
 
 @dataclass
 class Wide:
-    """An engine that holds nothing but what it must give: texts, and one float32 matrix of `width` a problem."""
+    """An engine that holds nothing but what it must give: texts, and one float32 matrix of width 256 a problem."""
 
     model: str | None = None
-    width: int = 4096
 
     name = "wide"
     steers = False
     states = ("mean",)
 
     def identity(self):
-        return {"engine": "wide", "width": self.width}
+        return {"engine": "wide"}
 
     def problems_per_call(self, n):
         return max(1, 256 // n)
@@ -58,7 +56,7 @@ class Wide:
     def _responses(self, n, rng, report):
         words = rng.integers(7, size=n)
         texts = [f"say {('red', 'green', 'blue', 'white', 'black', 'grey', 'pink')[word]}" for word in words]
-        vectors = rng.standard_normal((n, self.width), dtype=np.float32)
+        vectors = rng.standard_normal((n, 256), dtype=np.float32)
         report(n)
         return Responses(texts, ["stop"] * n, np.full(n, 3), -np.arange(n) / n, [[w] for w in words], {"mean": vectors})
 
@@ -68,47 +66,27 @@ def register_engines(register):
     register("wide", Wide)
 
 
-def tree(root: int) -> list[int]:
-    """The process and all its descendants."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            parents.setdefault(parent, []).append(int(entry.name))
-    measured = [root]
-    for pid in measured:
-        measured += parents.get(pid, [])
-    return measured
-
-
 def taken_marks(root: int) -> float:
-    """The high-water marks of the tree in MB, summed; they are then set back to what is held now."""
+    """The high-water marks of a process and all below it in MB, summed; they are then set back to what is held now."""
     total = 0
-    for pid in tree(root):
-        try:
+    for pid in (root, *descendants(root)):
+        with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
             Path(f"/proc/{pid}/clear_refs").write_text("5")
-        except OSError:
-            continue
-        mark = re.search(r"VmHWM:\s+(\d+) kB", status)
-        total += int(mark[1]) if mark else 0
+            mark = re.search(r"VmHWM:\s+(\d+) kB", status)
+            total += int(mark[1]) if mark else 0
     return total / 1024
 
 
-def peaks(*args: str) -> dict[str, float]:
-    """MB by stage of one `harness` command, in a process of its own; "end" is what came after the last stage."""
-    command = [sys.executable, "-m", "harness", *args]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def peaks(*args: object) -> dict[str, float]:
+    """MB by stage of one `harness` command in a process of its own, and of the whole command."""
+    child = subprocess.Popen(harness_command(*args), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert child.stderr is not None
     measured: dict[str, float] = {}
     printed = []
     for line in child.stderr:
         printed.append(line)
-        stage = CLOSING.match(line)
-        if stage:
+        if stage := CLOSING.match(line):
             measured[stage[1]] = max(taken_marks(child.pid), measured.get(stage[1], 0))
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -117,48 +95,31 @@ def peaks(*args: str) -> dict[str, float]:
     return measured | {"whole command": usage.ru_maxrss / 1024}
 
 
-def stages(problems: int, n: int, engine: str, workers: int, embeds: bool = True) -> Iterator[tuple[str, float]]:
-    """(stage, MB) of all that is done with so many problems: run, a second embedder, report, leaderboard."""
+def stages(problems: int, n: int) -> dict[str, float]:
+    """MB by stage of all that is done with so many problems: run, a second embedder, report, leaderboard."""
     with tempfile.TemporaryDirectory() as store:
-        common = [*RUN, "--store", store, "--data", str(problems), "--n", str(n), "--engine", engine]
-        common += ["--executor", f"local:workers={workers}"]
-        measured = peaks(*common, "--selector", "repexp", "--selector", "uniform")
-        yield from ((name, mb) for name, mb in measured.items() if name != "whole command")
-        yield "scores, cells", measured["whole command"]
-        if embeds:
-            yield "embed", peaks(*common, "--selector", "repexp", "--embedder", "letters")["embed"]
-        yield "run, all there", peaks(*common, "--selector", "repexp", "--selector", "uniform")["whole command"]
-        yield "report", peaks("report", "--store", store, "--plugin", str(TOY), "--plugin", __file__)["whole command"]
-        yield "leaderboard", peaks("leaderboard", f"{store}/cells", "--quiet")["whole command"]
+        common = ["run", "--task", "colours", *PLUGINS, "--json", "--store", store, "--data", problems, "--n", n]
+        common += ["--engine", "wide", "--executor", "local:workers=1", "--selector", "repexp"]
+        measured = peaks(*common, "--selector", "uniform")
+        measured["scores, cells"] = measured.pop("whole command")
+        measured["embed"] = peaks(*common, "--embedder", "letters")["embed"]
+        measured["run, all there"] = peaks(*common, "--selector", "uniform")["whole command"]
+        measured["report"] = peaks("report", "--store", store, *PLUGINS)["whole command"]
+        measured["leaderboard"] = peaks("leaderboard", f"{store}/cells", "--quiet")["whole command"]
+    return measured
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--problems", type=int, nargs="+")
-    parser.add_argument("--n", type=int, default=32)
-    parser.add_argument("--engine", default="wide:width=256")
-    parser.add_argument("--states", type=int, default=6400, help="of 4,096 features; 0: no such pool")
-    parser.add_argument("--workers", type=int, default=1)
-    args = parsed(parser, problems=[2], n=4, states=0)
-    sizes = args.problems or [100, 1000, *([5000] if args.full else [])]
-    print(f"peak MB, n = {args.n}, {args.engine}, {args.workers} worker(s), load {os.getloadavg()[0]:.1f}")
-    table({f"{size:,} problems": (size, dict(stages(size, args.n, args.engine, args.workers))) for size in sizes})
-    if not (n := args.states):
-        return
-    before, after = (n * width * 4 / 1024**2 for width in (4096, 512))
-    print(f"peak MB, n = {n:,}, d = 4,096: one problem's states take {before:.0f} MB, projected {after:.1f}")
-    table({f"{size} problems": (size, dict(stages(size, n, "wide:width=4096", 1, embeds=False))) for size in (1, 4)})
-
-
-def table(columns: dict[str, tuple[int, dict[str, float]]]) -> None:
-    """A line a stage: MB in each column, the last over the first, and bytes for each further problem."""
-    (few, first), (many, last) = next(iter(columns.values())), list(columns.values())[-1]
-    print(f"  {'':28} {'  '.join(columns)}")
-    for name in first:
-        shown = "  ".join(f"{measured[name]:{len(head)}.0f}" for head, (_, measured) in columns.items())
-        growth = 1024**2 * (last[name] - first[name]) / max(1, many - few)
-        print(f"  {name:28} {shown}  ratio {last[name] / first[name]:.3f}, {growth:+,.0f} bytes a problem", flush=True)
+    """A line a stage: MB at each size, the last over the first, and bytes for each further problem."""
+    options = sizes(__doc__, n=(32, 4), full=(False, False))
+    counts = [2] if options.smallest else [100, 1000, *([5000] if options.full else [])]
+    columns = [stages(count, options.n) for count in counts]
+    print(f"peak MB, n = {options.n}, load {os.getloadavg()[0]:.1f}: {', '.join(map(str, counts))} problems")
+    for name, first in columns[0].items():
+        last = columns[-1][name]
+        shown = "  ".join(f"{measured[name]:6.0f}" for measured in columns)
+        growth = 1024**2 * (last - first) / max(1, counts[-1] - counts[0])
+        print(f"  {name:24} {shown}  ratio {last / first:.3f}, {growth:+,.0f} bytes a problem")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ what an embedder costs is not in it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -25,9 +25,8 @@ from harness.plugin_system.registry import load_registry
 from harness.results.leaderboard import boards, gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.bench_sizes import parsed
-
-POOLS = Path(__file__).parents[2] / "results" / "pools"
+from support.benches import sizes
+from support.paths import ROOT
 
 
 def pool_of(n: int, d: int, seed: int) -> Pool:
@@ -38,40 +37,31 @@ def pool_of(n: int, d: int, seed: int) -> Pool:
     return Pool(texts, vectors, -rng.gamma(4.0, 5.0, n), rng.integers(20, 400, n), answers)
 
 
-def rank(selector: object, pool: Pool) -> None:
+def cpu_ms(selector: Any, pool: Pool) -> float:
+    start = time.process_time()
     if isinstance(selector, LearnsFromOutcomes):
         outcomes: list[Outcome] = []
         while len(outcomes) < len(pool):
             pick = selector.pick_after(pool, tuple(outcomes), np.random.default_rng([0, len(outcomes)]))
             outcomes.append(Outcome(pick, 0.0))
     else:
-        list(selector.rank(pool, np.random.default_rng(0)))  # type: ignore[attr-defined]
-
-
-def cpu_ms(selector: object, pools: list[Pool]) -> float:
-    times = []
-    for pool in pools:
-        start = time.process_time()
-        rank(selector, pool)
-        times.append(1000 * (time.process_time() - start))
-    return float(f"{median(times[1:]):.2g}")
+        list(selector.rank(pool, np.random.default_rng(0)))
+    return 1000 * (time.process_time() - start)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=100)
-    parser.add_argument("--d", type=int, default=384)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--cells", type=Path, default=POOLS, help="whose rankers are timed")
-    options = parsed(parser, n=8, d=4, cells=POOLS / "humanevalplus_answer_by=behaviour")
-    tables = boards(gather([options.cells]))
+    options = sizes(__doc__, n=(100, 8), d=(384, 4), out=("", ""), cells=("", "humanevalplus_answer_by=behaviour"))
+    tables = boards(gather([ROOT / "results" / "pools" / options.cells]))
     names = sorted({row.selector for table in tables for row in table.rows if row.samples_to_correct is not None})
     registry, pools = load_registry(()), [pool_of(options.n, options.d, seed) for seed in range(6)]
+    text = "selector,n,d,cpu_ms\n"
     with threadpool_limits(1):
-        costs = {name: cpu_ms(build(registry, "selector", name), pools) for name in names}
-    text = "selector,n,d,cpu_ms\n" + "".join(f"{name},{options.n},{options.d},{ms:g}\n" for name, ms in costs.items())
+        for name in names:
+            selector = build(registry, "selector", name)
+            ms = float(f"{median([cpu_ms(selector, pool) for pool in pools][1:]):.2g}")
+            text += f"{name},{options.n},{options.d},{ms:g}\n"
     if options.out:
-        options.out.write_text(text)
+        Path(options.out).write_text(text)
     print(text, end="")
 
 

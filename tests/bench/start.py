@@ -1,19 +1,15 @@
-"""How long `harness --help` takes, process start included: at most 0.3 s.
-
-`python tests/bench/start.py`: medians of 15, beside a bare interpreter's start in the same run.
-"""
+"""How long `harness --help` takes, process start included, beside a bare interpreter: `python tests/bench/start.py`."""
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.bench_sizes import parsed
+from support.benches import sizes
 
 
 def seconds(*args: str) -> float:
@@ -23,16 +19,8 @@ def seconds(*args: str) -> float:
     return time.perf_counter() - started
 
 
-def main() -> None:
-    """Interleave the two and print the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=15)
-    bare, ours = [], []
-    for _ in range(parsed(parser, runs=1).runs):
-        bare.append(seconds("-c", "pass"))
-        ours.append(seconds("-m", "harness", "--help"))
-    print(f"harness --help: {statistics.median(ours):.3f} s (a bare interpreter: {statistics.median(bare):.3f} s)")
-
-
 if __name__ == "__main__":
-    main()
+    turns = range(sizes(__doc__, runs=(15, 1)).runs)
+    pairs = [(seconds("-m", "harness", "--help"), seconds("-c", "pass")) for _ in turns]
+    ours, bare = map(median, zip(*pairs, strict=True))
+    print(f"harness --help: {ours:.3f} s (a bare interpreter: {bare:.3f} s)")

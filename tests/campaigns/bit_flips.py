@@ -1,6 +1,6 @@
 """Single bits flipped in every kind of file of a small store, each time the tables made anew: the same, or one line.
 
-    python tests/campaigns/bit_flips.py [--flips 2000] [--seed 0] [--damage flip|cut|swap]
+    python tests/campaigns/bit_flips.py [--flips 2000] [--damage flip|cut|swap]
 
 A toy store holds all kinds of columns and memos, what pools and columns say of themselves, an imported pool's index,
 cells. What is made from the damaged file is deleted before, so that the file is read. `cut` ends the file early, `swap`
@@ -35,27 +35,12 @@ from harness.system.progress import Progress
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.paths import TOY
 
+RESULTS = {"cells": cells.read, stopping_times.FOLDER: stopping_times.read}
 FINE = ("same", "one line", "made again")
 
 # Which columns are made from a file of a kind. A cell is made from all.
 AFTER = {"responses": ("vectors", "verdicts", "audits", "chance", "orders", "choices")}
 AFTER |= {"vectors": ("orders",), "verdicts": ("orders", "choices"), "memo": ("verdicts", "orders", "choices")}
-
-
-def configs(store: Path, pool: Path) -> list[RunConfig]:
-    """The runs that fill the store: sampled and audited, measured, imported."""
-    toy = {"plugin_files": (TOY,), "store": store, "n": 8, "data": Path("3")}
-    return [
-        RunConfig(selectors=("spread", "head"), task="keyed", engine="toy", audit=True, **toy),
-        RunConfig(selectors=("shuffle",), task="measured", engine="toy", **toy),
-        RunConfig(selectors=("spread",), pool=pool, embedder="letters", plugin_files=(TOY,), store=store),
-    ]
-
-
-def sequence(store: Path) -> RunConfig:
-    return RunConfig(
-        task="colours", engine="toy", until_correct=True, n=40, data=Path("3"), plugin_files=(TOY,), store=store
-    )
 
 
 class Heard(Progress):
@@ -67,39 +52,33 @@ class Heard(Progress):
         self.again |= line.endswith("is damaged: it is made again")
 
 
-def tables(runs: list[RunConfig], store: Path, progress: Progress) -> str:
-    """All that is shown of the store, as one text; a HarnessError is raised, also that of a selector's row."""
-    shown = [until_correct.run(sequence(store), progress)]
-    for config in runs:
-        rows, failures = pipeline.run(config, progress)
-        if failures:
-            raise HarnessError(next(iter(failures.values())))
-        shown += [row.to_json() for row in rows]
-    for folder in pool_keys(store).values():
-        stored = StoredPool(folder)
-        shown += [stored.rows("responses", stored.questions[name], {}).to_pylist() for name in sorted(stored.questions)]
-    return json.dumps(shown, sort_keys=True)
-
-
 def kind_of(path: Path) -> str:
     """The kind of a file, by its path in the store: of a column's rows the column's, of a memo's lines the memo's."""
     if len(path.parts) == 3 and path.name != "column.json":
         return path.parent.name.split(".")[0]
-    return path.parts[0] if path.parts[0] in ("cells", stopping_times.FOLDER) else path.name.split(".")[0]
+    return path.parts[0] if path.parts[0] in RESULTS else path.name.split(".")[0]
+
+
+Damage = Callable[[random.Random, bytes, "Campaign"], bytes]
 
 
 class Campaign:
     """A store, its tables, and what damage does to them."""
 
     def __init__(self, folder: Path) -> None:
-        self.store, self.whole = folder / "runs", folder / "whole"
-        pool = folder / "pool.jsonl"
-        lines = [
-            {"problem_id": f"p{i}", "responses": ["aa", "bd", "ee"], "correct": [i > 0, False, True]} for i in (0, 1)
-        ]
+        self.store, self.whole, pool = folder / "runs", folder / "whole", folder / "pool.jsonl"
+        answers = {"responses": ["aa", "bd", "ee"]}
+        lines = [{"problem_id": f"p{i}", **answers, "correct": [i > 0, False, True]} for i in (0, 1)]
         pool.write_text("\n".join(map(json.dumps, lines)) + "\n")
-        self.runs = configs(self.store, pool)
-        self.tables = tables(self.runs, self.store, Heard(quiet=True))
+        plugins = {"plugin_files": (TOY,), "store": self.store}
+        toy = {**plugins, "engine": "toy", "n": 8, "data": Path("3")}
+        self.runs = [  # sampled and audited, measured, imported
+            RunConfig(selectors=("spread", "head"), task="keyed", audit=True, **toy),
+            RunConfig(selectors=("shuffle",), task="measured", **toy),
+            RunConfig(selectors=("spread",), pool=pool, embedder="letters", **plugins),
+        ]
+        self.sequence = RunConfig(task="colours", until_correct=True, **(toy | {"n": 40}))
+        self.tables = self.made(Heard(quiet=True))
         shutil.copytree(self.store, self.whole)
         every = sorted(self.whole.rglob("*"))
         self.files = [path.relative_to(self.whole) for path in every if path.is_file() and path.stat().st_size]
@@ -107,7 +86,20 @@ class Campaign:
         for path in self.files:
             self.kinds.setdefault(kind_of(path), []).append(path)
 
-    def case(self, rng: random.Random, damage: Callable[[random.Random, bytes, Campaign], bytes]) -> tuple[str, str]:
+    def made(self, progress: Progress) -> str:
+        """All that is shown of the store, as one text; a HarnessError is raised, also that of a selector's row."""
+        shown = [until_correct.run(self.sequence, progress)]
+        for config in self.runs:
+            rows, failures = pipeline.run(config, progress)
+            if failures:
+                raise HarnessError(next(iter(failures.values())))
+            shown += [row.to_json() for row in rows]
+        for stored in map(StoredPool, pool_keys(self.store).values()):
+            for name in sorted(stored.questions):
+                shown += stored.rows("responses", stored.questions[name], {}).to_pylist()
+        return json.dumps(shown, sort_keys=True)
+
+    def case(self, rng: random.Random, damage: Damage) -> tuple[str, str]:
         """Damage a file of a random kind and make the tables; (its kind, one of `FINE` or what went wrong)."""
         kind = rng.choice(sorted(self.kinds))
         path = rng.choice(self.kinds[kind])
@@ -122,13 +114,11 @@ class Campaign:
 
     def _outcome(self, path: Path) -> str:
         try:
-            if path.parts[0] == "cells":
-                return "same" if cells.read(self.store / path) == cells.read(self.whole / path) else "SILENT"
-            if path.parts[0] == stopping_times.FOLDER:
-                same = stopping_times.read(self.store / path) == stopping_times.read(self.whole / path)
-                return "same" if same else "SILENT"
+            if path.parts[0] in RESULTS:
+                read = RESULTS[path.parts[0]]
+                return "same" if read(self.store / path) == read(self.whole / path) else "SILENT"
             progress = Heard(quiet=True)
-            same = tables(self.runs, self.store, progress) == self.tables
+            same = self.made(progress) == self.tables
             if progress.again and (same or kind_of(path) == "vectors"):
                 return "made again"
             return "same" if same else "SILENT"
@@ -143,9 +133,7 @@ class Campaign:
             if path.is_file() and path.relative_to(self.store) not in wanted:
                 path.unlink()
         for path in self.files:
-            content = (self.whole / path).read_bytes()
-            if not (self.store / path).exists() or (self.store / path).read_bytes() != content:
-                (self.store / path).write_bytes(content)
+            (self.store / path).write_bytes((self.whole / path).read_bytes())
 
 
 def flip(rng: random.Random, content: bytes, campaign: Campaign) -> bytes:
@@ -165,7 +153,7 @@ def swap(rng: random.Random, content: bytes, campaign: Campaign) -> bytes:
     return (campaign.whole / rng.choice(campaign.files)).read_bytes()
 
 
-def outcomes(folder: Path, cases: int, seed: int, damage: Callable = flip) -> Counter[tuple[str, str]]:
+def outcomes(folder: Path, cases: int, seed: int, damage: Damage = flip) -> Counter[tuple[str, str]]:
     """How often which outcome came of damage to which kind of file. What is installed is looked up once."""
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(plan, "forget"))
@@ -177,13 +165,12 @@ def outcomes(folder: Path, cases: int, seed: int, damage: Callable = flip) -> Co
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--flips", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--damage", choices=("flip", "cut", "swap"), default="flip")
     args = parser.parse_args()
     damage = {"flip": flip, "cut": cut, "swap": swap}[args.damage]
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        counts = outcomes(Path(folder), args.flips, args.seed, damage)
+        counts = outcomes(Path(folder), args.flips, 0, damage)
     for (kind, outcome), count in sorted(counts.items()):
         print(f"{kind:14} {outcome:10} {count}")
     bad = sum(count for (_, outcome), count in counts.items() if outcome not in FINE)

@@ -26,12 +26,8 @@ def test_two_matrices_multiply_in_bfloat16_as_on_the_cpu(setting):
             a @ a
         torch.cuda.synchronize()
     elapsed_s = time.monotonic() - began
-    setting.note(
-        {
-            "bfloat16 product": (20 * 2 * 4096**3 / elapsed_s / 1e12, "TFLOP/s"),
-            "largest difference from the CPU's": (off, "of entries with a deviation of 64"),
-        }
-    )
+    setting.note({"bfloat16 product": (20 * 2 * 4096**3 / elapsed_s / 1e12, "TFLOP/s")})
+    setting.note({"largest difference from the CPU's": (off, "of entries with a deviation of 64")})
     assert off < 4
 
 
@@ -46,15 +42,8 @@ def test_trl_makes_two_steps_of_grpo_with_repexps_bonus(setting, tmp_path):
     assert done.returncode == 0, done.stderr
     lines = [line for line in read_json_lines(tmp_path / "run" / "metrics.jsonl") if line["step"] > 0]
     last = lines[-1]
-    setting.note(
-        {
-            "step": (last["step_s"], "s"),
-            "reward": (last["reward"], "mean of the responses"),
-            "bonus": (last["bonus"], "mean of the responses"),
-            "gradient": (last["grad_norm"], "norm"),
-            "responses": (STEPS["batch"] * STEPS["rollouts"], "responses a step"),
-        }
-    )
+    of = {"step_s": "s", "reward": "mean of the responses", "bonus": "mean of the responses", "grad_norm": "norm"}
+    setting.note({name: (last[name], unit) for name, unit in of.items()})
     assert max(line["grad_norm"] for line in lines) > 0
     assert max(line["bonus"] for line in lines) > 0
     assert all(math.isfinite(value) for line in lines for value in line.values() if isinstance(value, float))

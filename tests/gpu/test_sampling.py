@@ -14,16 +14,7 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 
 pytestmark = pytest.mark.slow
-NUMBERS = (
-    "4, 5, 6, 10",
-    "1, 2, 3, 4",
-    "2, 3, 5, 12",
-    "3, 3, 8, 8",
-    "1, 5, 5, 5",
-    "4, 4, 10, 10",
-    "2, 7, 8, 9",
-    "6 6 6 6",
-)
+NUMBERS = ("4 5 6 10", "1 2 3 4", "2 3 5 12", "3 3 8 8", "1 5 5 5", "4 4 10 10", "2 7 8 9", "6 6 6 6")
 PROMPTS = [[{"role": "user", "content": f"Use the numbers {numbers} to make 24."}] for numbers in NUMBERS]
 TOKENS = 64  # of a response, at most; a prompt and so many fit the context of the smallest embedded model
 COMPARED = {"cuda": 32, "cpu": 4}  # responses to each prompt
@@ -45,7 +36,7 @@ UNITS = {
 
 @pytest.fixture(scope="module")
 def sampled():
-    """What vLLM sampled: (check, dtype) -> the responses to each prompt; None if the check failed before."""
+    """What vLLM sampled: (check, dtype) -> the responses to each prompt."""
     return {}
 
 
@@ -64,23 +55,12 @@ def test_vllm_samples_in_bfloat16(setting, sampled):
     sample(setting, sampled, "bfloat16")
 
 
-@pytest.mark.gpu(240)
-def test_vllms_older_model_runner_samples_in_bfloat16(setting, sampled, monkeypatch):
-    if setting.device == "cpu":
-        pytest.skip("on a CPU vLLM has its V1 model runner in any case")
-    if None not in sampled.values():
-        pytest.skip("only made if float32 or bfloat16 fails")
-    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
-    sample(setting, sampled, "bfloat16")
-
-
 @pytest.mark.gpu(120)
 def test_vllms_hidden_states_are_those_of_transformers(setting, sampled):
-    made = {of: responses for of, responses in sampled.items() if responses}
-    if not made:
+    if not sampled:
         pytest.skip("vLLM has sampled nothing that could be compared")
     faults = []
-    for (check, dtype), responses in made.items():
+    for (check, dtype), responses in sampled.items():
         actual = columns(responses)
         expected = passed(setting, "float32", responses)
         differences, tolerance = apart(actual, expected), TOLERANCE[dtype]
@@ -122,8 +102,6 @@ def vllm(setting, dtype):
 def sample(setting, sampled, dtype):
     """Sample with hidden states in the sampling pass, and keep the responses."""
     engine = vllm(setting, dtype)
-    of = setting.check, dtype
-    sampled[of] = None
     try:
         began = time.monotonic()
         about = engine.start()
@@ -131,21 +109,12 @@ def sample(setting, sampled, dtype):
         responses = engine.sample(request(COMPARED[setting.device], KINDS))
     finally:
         engine.close()
-    print(f"{about['vllm']}, {about['runner'] or 'unknown'} model runner")
-    setting.note(
-        {
-            f"start, by the {about['runner'] or 'unknown'} model runner": (start_s, "s"),
-            "responses": (sum(map(len, responses)), "responses"),
-            "tokens": (sum(int(each.lengths.sum()) for each in responses), "tokens"),
-            "states passed again": (engine.passed_again, "responses"),
-        }
-    )
-    if about["fault"] or engine.passed_again:
-        sampled[f"{setting.check}, states passed again", dtype] = responses  # compared all the same
+    runner = f"start, by the {about['runner'] or 'unknown'} model runner"
+    setting.note({runner: (start_s, "s"), "states passed again": (engine.passed_again, "responses")})
+    sampled[setting.check, dtype] = responses  # compared also where states were passed again
     assert not about["fault"], "hidden states do not come from the sampling pass"
     assert not engine.passed_again, "responses had to pass the model again"
     assert all(np.isfinite(values).all() for each in responses for values in each.states.values())
-    sampled[of] = responses
 
 
 def request(n, states, tokens=TOKENS, seed=0):
@@ -161,14 +130,8 @@ def timed(engine, setting):
     responses = engine.sample(request(n, ("mean",), seed=100))
     elapsed_s = time.monotonic() - began
     tokens, rows = sum(int(each.lengths.sum()) for each in responses), n * len(PROMPTS)
-    setting.note(
-        {
-            "tokens a second": (tokens / elapsed_s, "tokens/s"),
-            "responses a second": (rows / elapsed_s, "responses/s"),
-            "tokens": (tokens, "tokens"),
-            "responses": (rows, "responses"),
-        }
-    )
+    speed = {"tokens a second": (tokens / elapsed_s, "tokens/s")}
+    setting.note(speed | {"responses a second": (rows / elapsed_s, "responses/s"), "responses": (rows, "responses")})
     assert tokens > 0
 
 
@@ -189,9 +152,8 @@ def passed(setting, dtype, responses):
         ids = [list(row) for row in each.token_ids]
         lengths = np.array([len(row) for row in ids], np.int64)
         given = Responses([""] * len(ids), ["length"] * len(ids), lengths, np.zeros(len(ids)), ids)
-        parts.append(
-            {**engine.encode(prompt, given, KINDS), "logprobs": engine.score(prompt, given), "lengths": lengths}
-        )
+        states, logprobs = engine.encode(prompt, given, KINDS), engine.score(prompt, given)
+        parts.append({**states, "logprobs": logprobs, "lengths": lengths})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -203,9 +165,8 @@ def apart(actual, expected):
         lengths = np.linalg.norm(b, axis=1)
         relative.append(np.linalg.norm(a - b, axis=1) / lengths)
         cosine.append((a * b).sum(1) / (lengths * np.linalg.norm(a, axis=1)))
-    a, b = (
-        each["mean"].astype(np.float64).reshape(len(PROMPTS), -1, each["mean"].shape[1]) for each in (actual, expected)
-    )
+    shape = (len(PROMPTS), -1, actual["mean"].shape[1])
+    a, b = (each["mean"].astype(np.float64).reshape(shape) for each in (actual, expected))
     spread = np.median(np.linalg.norm(b - b.mean(1, keepdims=True), axis=2), axis=1, keepdims=True)
     off = np.linalg.norm(a - b, axis=2) / np.maximum(spread, 1e-30)
     nats = np.abs(actual["logprobs"] - expected["logprobs"]) / np.maximum(expected["lengths"], 1)

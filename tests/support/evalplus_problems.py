@@ -36,22 +36,11 @@ def written(folder: Path, *rows: dict) -> str:
     return str(write_json_lines(folder / "data.jsonl", rows))
 
 
-RELEASES = {"mbpp": "MbppPlus-v0.2.0.jsonl.gz", "humaneval": "HumanEvalPlus-v0.1.10.jsonl.gz"}
-
-
 def small_release(folder: Path) -> Path:
-    """Write both data sets with a problem each, and CodeGen's samples for the one of HumanEval+; return the folder."""
-    for part in ("tasks", "pools"):
-        (folder / part).mkdir()
-    for dataset, row in (("mbpp", ROW), ("humaneval", HALF)):
-        row = {**row, "contract": "", "assertion": "", "test": ""}
-        (folder / "tasks" / RELEASES[dataset]).write_bytes(gzip.compress(json.dumps(row).encode() + b"\n"))
-    asked = {"task_id": HALF["task_id"], "prompt": BEGUN}
-    samples = ["    return x / 2\n", "    return x // 2\n", "    return 2 / x\n", "    return x * 0.5\n"]
-    write_json_lines(folder / "pools" / "codet_HumanEval_for_code_generation.jsonl", [asked])
-    write_json_lines(
-        folder / "pools" / "codet_humaneval_codegen16B_n100.jsonl", [{"prompt": BEGUN, "samples": samples}]
-    )
+    """Write MBPP+'s data set with one problem, as shared/data has it; return the folder."""
+    row = {**ROW, "contract": "", "assertion": "", "test": ""}
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "MbppPlus-v0.2.0.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode() + b"\n"))
     return folder
 
 

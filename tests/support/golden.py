@@ -13,17 +13,17 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .paths import ROOT, SHARED, TOY
-from .processes import harness_command
+from .processes import harness_command, run_to_end
 
 GOLDEN = ROOT / "tests" / "golden"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -39,9 +39,8 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "kmedoids
 
 Record = tuple[str, str, dict[str, Any]]
 
-COMPARED = (
-    "repexp+facility-location+dpp-map+kcenter+kmeans-pp+kmeans+kmedoids+k-dpp+rnd+ngram-coverage+gp-ucb+gp-thompson"
-)
+COMPARED = "repexp+facility-location+dpp-map+kcenter+kmeans-pp+kmeans+kmedoids+k-dpp+rnd+ngram-coverage"
+COMPARED += "+gp-ucb+gp-thompson"
 FREE = "dedup+length+length:first=long+in-order+uniform"
 BY_ANSWER = "answer-coverage+answer-round-robin+dedup:by=answer+outcome-ucb+outcome-ucb-seen+majority"
 BY_LIKELIHOOD = "logprob+unlikely+mmr"
@@ -55,7 +54,7 @@ class Case:
     name: str
     records: Callable[[Path], Iterable[Record]]
     slow: bool = True
-    needs: tuple[str, ...] = ()  # "shared": the folder of third parties' data; "smollm2": the model; "sandbox"
+    needs: str = ""  # "shared": the folder of third parties' data; "smollm2": the model
 
     @property
     def path(self) -> Path:
@@ -68,8 +67,7 @@ class Case:
 
 def command(folder: Path, arguments: tuple[object, ...]) -> tuple[int, str, str]:
     """Exit code, output and messages of `harness ARGUMENTS` in `folder`. Fast tests put another function here."""
-    options: dict[str, Any] = {"cwd": folder, "env": ENVIRONMENT, "capture_output": True, "text": True}
-    ended = subprocess.run(harness_command(*arguments), check=False, **options)
+    ended = run_to_end(harness_command(*arguments), cwd=folder, env=ENVIRONMENT)
     return ended.returncode, ended.stdout, ended.stderr
 
 
@@ -83,8 +81,7 @@ def harness(folder: Path, *arguments: object, code: int = 0) -> str:
 def python(folder: Path, code: str) -> Any:
     """The JSON that a program prints, run as a file in `folder`: a class of a user has a source."""
     (folder / "script.py").write_text(code)
-    options: dict[str, Any] = {"cwd": folder, "env": ENVIRONMENT, "capture_output": True, "text": True}
-    ended = subprocess.run([sys.executable, "script.py"], check=False, **options)
+    ended = run_to_end([sys.executable, "script.py"], cwd=folder, env=ENVIRONMENT)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -417,58 +414,44 @@ def rerun(folder: Path) -> Iterator[Record]:
         yield from (("again " + who, at, fields) for who, at, fields in rows(printed))
 
 
-CASES = {
-    case.name: case
-    for case in (
-        Case("toy", toy, slow=False),
-        Case("small", small, slow=False),
-        Case("rerun", rerun, slow=False),
-        Case("full", full),
-        Case("grid", grid),
-        Case("continued", continued),
-        Case("until-correct", until_correct),
-        Case("gpt4-regraded", gpt4_regraded, needs=("shared",)),
-        Case("gpt4-given", gpt4_given, needs=("shared",)),
-        Case("gpt4-states", gpt4_states, needs=("shared",)),
-        Case("codegen-given", codegen_given, needs=("shared",)),
-        Case("codegen-behaviour", codegen_behaviour, needs=("shared", "sandbox")),
-        Case("smollm2", smollm2, needs=("smollm2",)),
-        Case("select", select, needs=("shared",)),
-        Case("door", door, needs=("shared",)),
-        Case("verify", verify, needs=("shared",)),
-    )
-}
+CASES = {case.name: case for case in (
+    Case("toy", toy, slow=False),
+    Case("small", small, slow=False),
+    Case("rerun", rerun, slow=False),
+    Case("full", full),
+    Case("grid", grid),
+    Case("continued", continued),
+    Case("until-correct", until_correct),
+    Case("gpt4-regraded", gpt4_regraded, needs="shared"),
+    Case("gpt4-given", gpt4_given, needs="shared"),
+    Case("gpt4-states", gpt4_states, needs="shared"),
+    Case("codegen-given", codegen_given, needs="shared"),
+    Case("codegen-behaviour", codegen_behaviour, needs="shared"),
+    Case("smollm2", smollm2, needs="smollm2"),
+    Case("select", select, needs="shared"),
+    Case("door", door, needs="shared"),
+    Case("verify", verify, needs="shared"),
+)}  # fmt: skip
 
 
 # Files, and what differs.
 
 
 def machine() -> dict[str, str]:
-    """The kind of this machine: what decides the last bits of a float."""
-    from importlib.metadata import PackageNotFoundError, version
+    """The kind of this machine: what decides the last bits of a float.
 
+    Two processors with one capability may differ in the last bits of a product, so that their model counts too.
+    """
     import torch
 
-    def version_of(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "none"
-
+    info = Path("/proc/cpuinfo")
+    fields = re.findall(r"^(vendor_id|cpu family|model)\s*: (.*)$", info.read_text() if info.exists() else "", re.M)
+    versions = {each.metadata["Name"]: each.version for each in distributions()}
     return {
         "cpu": torch.backends.cpu.get_cpu_capability(),
-        "model": cpu_model(),
-        **{name: version_of(name) for name in PACKAGES},
+        "model": " ".join(dict(fields).values()) or "unknown",
+        **{name: versions.get(name, "none") for name in PACKAGES},
     }
-
-
-def cpu_model() -> str:
-    """Vendor, family and model of the processor: two with one capability may differ in the last bits of a product."""
-    info = Path("/proc/cpuinfo")
-    fields = (
-        dict(re.findall(r"^(vendor_id|cpu family|model)\s*: (.*)$", info.read_text(), re.M)) if info.exists() else {}
-    )
-    return " ".join(fields.values()) or "unknown"
 
 
 def write(case: Case, records: Iterable[Record]) -> None:
