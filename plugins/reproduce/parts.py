@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
 from harness.results import cells
-from harness.system.children import Warden, run_child
+from harness.system.children import run_child
 from harness.system.extras import hub_is_out_of_reach
 from harness.system.json_text import digest, read, readable
 
@@ -234,12 +235,8 @@ def previews(work: Reproduction) -> Iterator[tuple[str, list[str]]]:
             del options[at - 1 : at + 1]
             notes = [_why_not(NotMade("max-cost"))]
         options += ["--dry-run", *(["--json"] if words[0] == "run" else [])]
-        warden = Warden()
-        try:
-            ended = warden.run(process(options), FOR_PLANS)
-        finally:
-            warden.close()
-        lines = (ended.err if words[0] == "run" else ended.out + ended.err).splitlines()
+        out, err = rehearsed(options)
+        lines = (err if words[0] == "run" else out + err).splitlines()
         kept = [line for line in dict.fromkeys(lines) if KEPT_LINES.match(line) and "trl_child" not in line]
         for line in [line for line in kept if FAULTS.match(line)]:
             kept.remove(line)
@@ -250,9 +247,28 @@ def previews(work: Reproduction) -> Iterator[tuple[str, list[str]]]:
         is_timed = any("hour" in line or " takes up to " in line for line in kept)
         return shown(words), [*kept, *notes, *([] if is_timed else [NOT_TIMED])]
 
-    # One after another where they may time a model on the same GPU.
-    with ThreadPoolExecutor(1 if shutil.which("nvidia-smi") else min(4, os.cpu_count() or 1)) as pool:
-        yield from pool.map(preview, work.parts)
+    with _rehearsal() as rehearsed:
+        yield from map(preview, work.parts)
+
+
+@contextmanager
+def _rehearsal() -> Iterator[Callable[[Sequence[str]], tuple[str, str]]]:
+    """A function that carries out a command line in one process for all, and returns what it printed: out, err."""
+    command, pipe = [sys.executable, "-m", "harness_plugins.reproduce.rehearsal"], subprocess.PIPE
+
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env={**os.environ, **FOR_PLANS}) as child:
+        asked, answers = child.stdin, child.stdout
+        assert asked
+        assert answers
+
+        def rehearsed(words: Sequence[str]) -> tuple[str, str]:
+            print(json.dumps(list(words)), file=asked, flush=True)
+            if not (answer := answers.readline()):
+                raise HarnessError(f"reproduce: its dry runs ended with exit status {child.wait()} at {shown(words)}")
+            out, err = json.loads(answer)
+            return out, err
+
+        yield rehearsed
 
 
 def carry_out(work: Reproduction, say: Callable[[str], None]) -> None:

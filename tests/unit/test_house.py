@@ -128,7 +128,7 @@ READS_ITS_OWN = """
 harness/columns/responses.py harness/columns/store.py harness/jobs/options.py harness/results/leaderboard.py
 harness/system/children.py harness/system/warden.py harness/testing/checking.py
 plugins/engines/esm3/child.py plugins/engines/esm3/engine.py plugins/engines/vllm/child/harness_vllm/protocol.py
-plugins/proteins/tiny.py plugins/rl/training_run.py
+plugins/proteins/tiny.py plugins/reproduce/parts.py plugins/reproduce/rehearsal.py plugins/rl/training_run.py
 plugins/rl/verl_steps.py tasks/sandbox/forked.py tasks/sandbox/tiers.py
 """
 
