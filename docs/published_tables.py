@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -336,12 +337,12 @@ CONTROLS = ("length", "length:first=long", "norm")
 VECTORS = ("none", "morgan", "morgan (unit)")
 
 
-def _screens(correct: int) -> dict[tuple[str, str], dict[str, Row]]:
-    """(selector, vectors) -> screen -> its row on the half `held`, to that correct response; controls first."""
+def _screens(correct: int, half: str = "held") -> dict[tuple[str, str], dict[str, Row]]:
+    """(selector, vectors) -> screen -> its row on a half, to that correct response; controls first."""
     measured: dict[tuple[str, str], dict[str, Row]] = {}
     for board in boards("screens"):
         screen, _, of = board.about["model"].rpartition("-")
-        if (of, board.about.get("correct", 1)) == ("held", correct):
+        if (of, board.about.get("correct", 1)) == (half, correct):
             for row in (row for row in board.lines if row.embedder in VECTORS):
                 measured.setdefault((row.name, row.embedder), {})[screen] = row
     names = list(dict.fromkeys(name for name, _ in measured))
@@ -404,6 +405,18 @@ def screens_controls() -> str:
     return table(["screen", "hit", "vectors", "repexp / norm", "repexp / length:first=long"], sorted(rows), 3)
 
 
+def screens_halves() -> str:
+    """Improvement on the half on which choices were made, beside that on the other."""
+    rows = []
+    for correct, word in ((1, "first"), (10, "tenth")):
+        halves = [_screens(correct, half) for half in ("choose", "held")]
+        for name, of in (("length:first=long", "none"), *product(("norm", "repexp", "gp-ucb (learns)"), VECTORS[1:])):
+            pairs = [_improved(half[name, of][screen]) for screen in ("hiv", "tox21") for half in halves]
+            rows.append([f"`{name.removesuffix(' (learns)')}`", of, word, *pairs])
+    heads = [f"{screen}, {half}" for screen in ("HIV", "Tox21") for half in ("choose", "held")]
+    return table(["selector", "vectors", "hit", *heads], rows, 3)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "first-run": first_run,
     "best-selectors": best_selectors,
@@ -423,5 +436,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "screen-pools": screen_pools,
     "screens-first": screens_first,
     "screens-tenth": screens_tenth,
+    "screens-halves": screens_halves,
     "screens-controls": screens_controls,
 }
