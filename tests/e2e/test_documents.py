@@ -290,6 +290,15 @@ def test_an_example_runs_as_it_stands(tmp_path, name, printed):
     assert re.search(printed, ended.stdout)
 
 
+@pytest.mark.slow
+def test_the_example_of_a_training_runs_as_it_stands(tmp_path):
+    pytest.importorskip("trl")
+    ended = run_to_end([sys.executable, ROOT / "examples" / "train.py"], cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "Warning" not in ended.stdout + ended.stderr
+    assert re.search(r"^ repexp:dim=4,spread=0.5 +[\d.]+ ", ended.stdout, re.M)
+
+
 def test_the_notebooks_outputs_are_stripped():
     cells = json.loads((ROOT / "examples" / "harness.ipynb").read_text())["cells"]
     assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
