@@ -24,10 +24,10 @@ def main() -> int:
     apart = [
         f"{name}: README {numbers}, printed {printed.get(name)}"
         for name, numbers in wanted.items()
-        if len(printed.get(name, [])) != len(numbers)
-        or any(abs(a - b) > 0.021 + (abs(a) >= 10) for a, b in zip(numbers, printed[name], strict=True))
+        if len(printed.get(name, [])) < len(numbers)  # a wide console shows more columns
+        or any(abs(a - b) > 0.021 + (abs(a) >= 10) for a, b in zip(numbers, printed[name], strict=False))
     ]
-    exact = sum(printed.get(name) == numbers for name, numbers in wanted.items())
+    exact = sum(printed.get(name, [])[: len(numbers)] == numbers for name, numbers in wanted.items())
     print(f"README's first table: {exact} of {len(wanted)} rows to the digit", *apart, sep="\n")
     return bool(apart) or len(wanted) < 8
 
