@@ -503,7 +503,7 @@ def _take(path: Path, loop: Loop) -> str:
     new = [check for check in seen.values() if loop.is_new(check, True, "", "")]
     loop.record(*new)
     before = f", {len(seen) - len(new):,} of them recorded before" if len(new) < len(seen) else ""
-    return f"{len(seen):,} outcomes{before}, {still_open:,} open"
+    return f"{len(seen):,} outcome{'s' * (len(seen) != 1)}{before}, {still_open:,} open"
 
 
 def _pick_of(row: Mapping[str, str], loop: Loop, where: str) -> Pick:

@@ -137,7 +137,7 @@ def test_the_picks_stay_out_until_their_outcomes_come_and_the_next_ones_fill_up(
     printed = " ".join(capsys.readouterr().err.split())
     for words in (
         "verify.jsonl: 3 picks out, none answered",
-        "results.csv: 1 outcomes, 1 open",
+        "results.csv: 1 outcome, 1 open",
         "verify.jsonl: goes on after 1 call",
         "results.csv: 3 outcomes, 1 of them recorded before, 0 open",
     ):
