@@ -22,7 +22,7 @@ from harness import Outcome, Pool
 from harness.contracts import LearnsFromOutcomes
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.results.leaderboard import boards, gather
+from harness.results.leaderboard import gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.benches import sizes
@@ -50,9 +50,10 @@ def cpu_ms(selector: Any, pool: Pool) -> float:
 
 
 def main() -> None:
-    options = sizes(__doc__, n=(100, 8), d=(384, 4), out=("", ""), cells=("", "humanevalplus_answer_by=behaviour"))
-    tables = boards(gather([ROOT / "results" / "pools" / options.cells]))
-    names = sorted({row.selector for table in tables for row in table.rows if row.samples_to_correct is not None})
+    options = sizes(__doc__, n=(100, 8), d=(384, 4), out=("", ""), selectors=(100, 3))
+    measured = gather([ROOT / "results" / "pools"]).measured.values()
+    names = sorted({cell["labels"]["selector"] for cell in measured if "ranks" in cell["problems"][0]})
+    names = names[: options.selectors]
     registry, pools = load_registry(()), [pool_of(options.n, options.d, seed) for seed in range(6)]
     text = "selector,n,d,cpu_ms\n"
     with threadpool_limits(1):
