@@ -38,18 +38,18 @@ def results(rows: Sequence[Row], store: Path, explain: bool = False) -> None:
         pools.setdefault((row.task, row.split, row.model, row.engine, row.sampler, row.n, row.correct), []).append(row)
     for pool in pools.values():
         of_one_pool(pool)
-    told = below((row.correct for row in rows), explain)
+    notes = below((row.correct for row in rows), explain)
     trusts = dict.fromkeys(row.trust for row in rows if row.trust != "nominal")
-    told += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows), *not_told(rows)]
+    notes += [*(f"intervals: {TRUST[trust]}." for trust in trusts), *remarks(rows), *not_told(rows)]
     if not any(row.solvable for row in rows):
-        told.append("no response is correct: no selector can differ here; `harness report` shows them all.")
+        notes.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     first, cells = rows[0], store / "cells"
     if first.errors:
         mark = ", over 1 %: the verifier needs a look" if first.flagged else ""
         reason = _reason(first, store) if first.errors == first.n * first.problems else ""
-        told.append(f"verifier errors (counted as not correct): {first.errors}{mark}{reason}")
+        notes.append(f"verifier errors (counted as not correct): {first.errors}{mark}{reason}")
     keys = [row.cell[:8] for row in rows if not row.control]
-    put("\n".join([*told, f"cells in {cells}: {', '.join(keys) if len(keys) <= 8 else len(keys)}"]))
+    put("\n".join([*notes, f"cells in {cells}: {', '.join(keys) if len(keys) <= 8 else len(keys)}"]))
 
 
 def _reason(row: Row, store: Path) -> str:

@@ -93,6 +93,8 @@ def named(name: str, folders: Iterable[Path], who: str) -> Place:
     if len(matches) == 1:
         return next(iter(matches.values()))
     if not matches:
+        for damaged in (place for place in places(folders) if not place.key):
+            read(damaged)  # what is named may be in it: raises its line
         where = ", ".join(map(str, folders))
         raise HarnessError(f"{who}: no file {name!r}, and no cell whose key begins so in {where}")
     keys = ", ".join(sorted(matches)[:3])

@@ -91,15 +91,16 @@ def test_a_cell_is_named_shown_and_deleted_by_its_key(harness, file):
 
 
 def test_a_flipped_bit_or_a_cut_is_one_line_that_names_the_file(file):
-    whole, told = file.read_bytes(), set()
+    whole, lines = file.read_bytes(), set()
     rng = random.Random(0)
     damaged = [bytes([*whole[:at], whole[at] ^ 1 << rng.randrange(8), *whole[at + 1 :]]) for at in range(len(whole))]
     for text in [*damaged, *(whole[:at] for at in range(0, len(whole), 97))]:
         file.write_bytes(text)
         gathered = leaderboard.gather([file.parent])
         assert not gathered.measured | gathered.failed
-        told.add(*gathered.faults)
-    assert told == {f"cells {file}: is damaged, or no file of cells; copy it anew, or move it elsewhere"}
+        lines.add(*gathered.faults)
+    assert lines == {f"cells {file}: is damaged, or no file of cells; copy it anew, or move it elsewhere"}
+    assert refusal_of(published.named, "a1", [file.parent], "rerun") in lines  # what is named may be in it
 
 
 def test_the_files_of_a_stores_columns_are_no_cells(file):
