@@ -1,9 +1,9 @@
-"""Choose what to verify next: ask for a batch, check it, tell the outcomes, and ask again.
+"""Choose what to verify next: ask for a batch, check it, report the outcomes, and ask again.
 
     python examples/verify_next.py
 
 Made here: 500 candidates in 20 groups that are alike, of which one is active. A selector sees vectors and the outcomes
-that it was told. Give your own vectors, one row a candidate, and put your experiment in place of `check`.
+of what was checked. Give your own vectors, one row a candidate, and put your experiment in place of `check`.
 """
 
 import numpy as np

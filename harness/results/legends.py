@@ -18,7 +18,7 @@ LEGENDS = {
     "oracle, anti-oracle": "they know the verdicts and take a correct response first, or last.",
     "norm, length": "controls, simple orders by size; a selector by vectors should be more than these.",
     "not told from": "the 95 % interval of the ratio of calls includes 1.",
-    "(learns)": "it is told the outcome of each of its picks before the next; an order alone is not.",
+    "(learns)": "it gets the outcome of each of its picks before the next; an order alone is not.",
     "one answer taken from k": "what a single response is worth, if nobody can verify; of a pool, not of a selector.",
 }
 ACROSS = {

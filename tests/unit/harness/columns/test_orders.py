@@ -236,7 +236,7 @@ def test_a_run_tells_outcomes_of_own_picks_alone_ends_at_the_first_correct_one_a
     assert "RuntimeError: [(4, 0.0), (3, 0.0), (2, 1.0)] " in told(3, "--correct", 2).err
     table = harness("leaderboard", tmp_path / "runs" / "cells", "--out", tmp_path, "--explain").out
     assert "told (learns)" in table
-    assert "(learns): it is told the outcome of each of its picks before the next" in table
+    assert "(learns): it gets the outcome of each of its picks before the next" in table
 
 
 # `--rank-timeout`.
