@@ -2,19 +2,16 @@
 
 import io
 import re
-import subprocess
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
-from support.cells import cell, entry, failed_cell, keep, subset_entry
-from support.processes import harness_command
+from support.cells import cell, entry, keep, subset_entry
 from support.searches import pool_in
 
 from harness.cli import result_tables as tables
 from harness.cli.tables import answer, asked, lines
-from harness.results import leaderboard
 from harness.results.leaderboard import Board
 from harness.results.legends import LEGENDS, TRUST
 from harness.results.rows import Row, columns
@@ -139,19 +136,6 @@ def test_a_comparison_says_where_the_first_does_better_and_how_many_times_fewer_
         assert [part for part in parts if part not in plain] == []
 
 
-def test_tables_are_written_beside_a_stores_cells_and_what_is_not_counted_is_named(harness, tmp_path):
-    paths = keep(tmp_path / "cells", cell(SPREAD), cell(HEAD, "head"), failed_cell("twice", "index 0 was picked twice"))
-    paths[1].write_text("{")
-    outcome = harness("leaderboard", tmp_path / "cells")
-    assert (outcome.code, "failed: twice: index 0 was picked twice" in outcome.out) == (0, True)
-    assert outcome.err.startswith(f"not counted: cell {paths[1]}: not JSON")
-    assert sorted(path.name for path in tmp_path.glob("leaderboard.*")) == sorted(leaderboard.NAMES)
-    quiet = harness("leaderboard", tmp_path / "cells", "--quiet", "--out", tmp_path / "out")
-    assert quiet.out.startswith("written: ")
-    boards = harness("leaderboard", tmp_path / "cells", "--json").rows
-    assert [row["selector"] for board in boards for row in board["rows"]] == ["spread"]
-
-
 def test_cells_are_published_and_checked(harness, tmp_path):
     keep(tmp_path / "cells", cell(SPREAD))
     results = tmp_path / "results"
@@ -200,12 +184,10 @@ def test_a_question_shows_the_whole_response_and_offers_numbers_where_they_are_t
         assert printed.endswith(f"problem p, index 0: {allowed}")
 
 
-@pytest.mark.slow
-def test_answers_typed_into_a_pipe_are_taken_and_q_leaves_the_rest_out(tmp_path):
+def test_answers_typed_into_a_pipe_are_taken_and_q_leaves_the_rest_out(harness, tmp_path, monkeypatch):
     pool = pool_in(tmp_path, {"a": [False, True], "b": [True]})
-    command = harness_command("verify", "--pool", pool, "--selector", "in-order", "--ask", "-k", 2)
-    ended = subprocess.run(command, cwd=tmp_path, input="n\nperhaps\ny\nq\n", capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    assert "an outcome is y, n, skip, error, got 'perhaps'" in ended.stderr
-    assert ended.stdout.count("to verify now:") == 3
-    assert "1 of 2 problems solved with 2 calls" in ended.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\nperhaps\ny\nq\n"))
+    ended = harness("verify", "--pool", pool, "--selector", "in-order", "--ask", "-k", 2)
+    assert "an outcome is y, n, skip, error, got 'perhaps'" in ended.err
+    assert (ended.out.count("to verify now:"), "1 of 2 problems solved with 2 calls" in ended.out) == (3, True)
