@@ -12,7 +12,7 @@ from harness.results.stopping_times import kaplan_meier
 
 def record(seed=0, times=(1, 2, 2), solved=(True, True, False), budget=2):
     entries = enumerate(zip(times, solved, strict=True))
-    problems = [dict(id=f"p{i}", time=at, solved=end, tokens=3 * at, errors=i) for i, (at, end) in entries]
+    problems = [{"id": f"p{i}", "time": at, "solved": end, "tokens": 3 * at, "errors": i} for i, (at, end) in entries]
     about = {"kind": stopping_times.KIND, "schema": stopping_times.SCHEMA, "labels": {"task": "colours", "seed": seed}}
     return {**about, "budget": budget, "inputs": {"seed": seed}, "problems": problems}
 
