@@ -126,7 +126,7 @@ def test_a_budget_is_the_smallest_for_a_share_of_the_ceiling_or_where_random_com
     assert away[telling] <= min(away.values()) + 1e-9
 
 
-def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth_are_errors():
+def test_a_row_says_why_it_has_no_interval_is_flagged_where_over_a_hundredth_are_errors_and_is_plain_json():
     for errors, flagged in ((2, False), (3, True)):
         row = summary(Outcomes(np.array([100, 100]), np.ones(2, int), np.array([1, errors - 1]), np.ones((2, 1), int)))
         assert (row["errors"], row["flagged"]) == (errors, flagged)
@@ -136,12 +136,7 @@ def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth
     assert row["no_interval"]["gain_at_k_ci"].endswith(f": {stats.BEYOND_RANGE}")
     alone = summary(outcomes([[60], [65]], [64, 64], [1, 0]))
     assert alone["no_interval"]["improvement_solvable_ci"] == stats.ONE_PROBLEM
-    n, c = np.full(200, 64), np.tile([4, 8, 16, 32], 50)
-    assert "no_interval" not in summary(outcomes(np.random.default_rng(0).integers(1, 20, (200, 5)), n, c))
-
-
-def test_a_row_of_a_degenerate_pool_is_plain_json():
-    for ranks, c in (([[5]], [0]), ([[1]], [4]), ([[2], [2]], [1, 0]), ([], [])):
+    for ranks, c in (([[5]], [0]), ([[1]], [4]), ([], [])):
         row = summary(outcomes(np.array(ranks, int).reshape(len(c), 1), np.full(len(c), 4), np.array(c, int)))
         json.dumps(row, allow_nan=False)
         if not any(c):
@@ -192,7 +187,7 @@ def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_pr
     assert list(summary(subsets(hits, [5, 8], [2, 2]))["gain_at_k"]) == ["1", "2", "4"]  # not every pool has 5, or 8
 
 
-# maj@k and best-of-k equal enumeration of all subsets, and simulation where these are too many.
+# maj@k and best-of-k equal enumeration of all subsets, and closed forms where these are too many.
 
 RESPONSE = st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.sampled_from([NAN, -np.inf, 0.0, 0.5, 7.0]))
 ANSWERED = st.lists(st.tuples(RESPONSE, st.booleans()), min_size=1, max_size=7)
@@ -223,21 +218,6 @@ def test_both_equal_the_mean_over_all_subsets(pool):
         every = list(combinations(range(len(pool)), k))
         each = [(voted(answers, correct, subset), best(scores, correct, subset)) for subset in every]
         assert values == pytest.approx(np.mean(each, axis=0), abs=1e-12)
-
-
-def test_both_equal_simulation_at_a_hundred_responses():
-    rng = np.random.default_rng(15)
-    answers = [None if answer > 60 else str(answer) for answer in rng.zipf(1.5, 100)]
-    correct = [answer in ("2", "7") or rng.random() < 0.1 for answer in answers]
-    scores = rng.integers(0, 30, 100) + 5.0 * np.array(correct)
-    for k in (2, 16, 64):
-        every = [rng.choice(100, k, replace=False) for _ in range(500)]
-        for exact, simulated in (
-            (majority_at_k(answers, correct, [k]), [voted(answers, correct, subset) for subset in every]),
-            (best_of_k(scores, correct, [k]), [best(scores, correct, subset) for subset in every]),
-        ):
-            error = np.std(simulated) / np.sqrt(500)
-            assert exact[0] == pytest.approx(np.mean(simulated), abs=4 * error + 1e-9), k
 
 
 def test_many_responses_lose_no_precision():

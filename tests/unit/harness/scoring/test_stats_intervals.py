@@ -7,38 +7,27 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
+from bench import calibration
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import nhypergeom
-from support.calibration import calibration
 
 from harness.scoring import stats
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["hard", "like CodeGen"])
-def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent(shape):
+def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent():
     covered = []
     for place, selector in enumerate(calibration.SELECTORS):
-        simulated = calibration.sample(64, shape, selector, 300, [7, place])
-        truth = calibration.true_ratio(64, shape, selector, 64)
+        simulated = calibration.sample(64, "hard", selector, 400, [7, place])
+        truth = calibration.true_ratio(64, "hard", selector, 64)
         assert (calibration.trusted(simulated) == "nominal").mean() > 0.9
         covered.append(calibration.covers(stats.ratio_intervals(*simulated.figures(64), seed=0), truth).mean())
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
-@pytest.mark.slow
-def test_two_equal_selectors_are_told_apart_in_at_most_32_of_500_repetitions():
-    rng = np.random.default_rng(0)
-    c = rng.choice(65, p=calibration.law_of_c(64, "like GPT-4"), size=(60, 500))
-    a, b = (calibration.law(64, "w = 2").ranks(c, 5, rng).mean(axis=2) for _ in range(2))
-    apart = [stats.sign_flip_test((a - b)[:, i], seed=i, flips=499) <= 0.05 for i in range(500)]
-    assert 10 <= sum(apart) <= 32
-
-
 def test_the_intervals_of_a_ratio_and_of_a_difference_cover_them():
-    rng = np.random.default_rng(0)
-    a, b = rng.exponential(size=(2, 100, 400))
+    a, b = np.random.default_rng(0).exponential(size=(2, 100, 400))
     for intervals, truth in ((stats.difference_intervals(a - 1, 0), 0.0), (stats.ratio_intervals(2 * a, b, 0), 2.0)):
         assert 0.92 <= calibration.covers(intervals, truth).mean() <= 0.98
 
@@ -126,23 +115,22 @@ def test_the_law_of_a_sum_of_ranks_is_the_convolution(c):
     assert computed[total - first :].sum() == pytest.approx(law[total - 10 :].sum(), rel=1e-9)
 
 
-def test_problems_that_cannot_vary_say_nothing_against_random_and_a_perfect_selector_is_at_the_floor():
+def test_a_perfect_selector_is_at_the_floor():
     assert stats.random_order_test(np.ones((100, 1), int), np.full(100, 64), np.full(100, 4)) == stats.P_FLOOR
     assert stats.random_subset_test(np.ones((100, 1)), np.full(100, 0.1)) == stats.P_FLOOR
-    alone = stats.random_order_test(np.array([[4]]), np.array([10]), np.array([2]))
-    assert stats.random_order_test(np.array([[11], [4], [1]]), np.full(3, 10), np.array([0, 2, 10])) == alone
 
 
 def test_the_effective_number_of_trials_is_the_design_effect_rounded_down():
-    expected, counts = np.array([2.0, 5, 3, 4]), []
-    for seed in (10, 1, 13):
+    expected = np.array([2.0, 5, 3, 4])
+    for seed, count in ((10, 3), (1, 2), (13, 1)):
         values = np.random.default_rng(seed).integers(1, 10, (4, 5)).astype(float)
         excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
         pairs = [(excess[:, i] * excess[:, j]).sum() for i, j in permutations(range(5), 2)]
-        agreement = np.mean(pairs) / ((excess**2).sum() / 5)
-        counts.append(stats.independent_trials(values, expected))
-        assert counts[-1] == int(5 / (1 + 4 * agreement))
-    assert counts == [3, 2, 1]
+        assert (
+            stats.independent_trials(values, expected)
+            == int(5 / (1 + 20 * np.mean(pairs) / (excess**2).sum()))
+            == count
+        )
     assert stats.independent_trials(np.array([[2.0, 2]]), np.array([9.0])) == 1
 
 
