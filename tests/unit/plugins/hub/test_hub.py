@@ -5,14 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 from support.hub_fixtures import KINDS, REPO, first, of_kind, parquet_text, refused, refused_and_nothing_written
 from support.hub_server import Repository
 from support.processes import harness_command, wait_for
-from support.stores import files_of
+from support.stores import contents, files_of
 
 from harness.columns.stored import StoredPool, pool_keys
 from harness_plugins.hub.transfer import Hub
@@ -57,25 +56,20 @@ def test_a_card_that_somebody_edited_is_left_as_it_is(push, hub):
 
 
 def test_a_folder_gets_what_a_repository_gets_and_a_dry_run_nothing(push, hub, tmp_path, monkeypatch):
-    options = ("--verdicts", "--licence", "mit")
+    options, copy = ("--verdicts", "--licence", "mit"), tmp_path / "copy"
     push(*options)
-    repository = dict(hub.repositories[REPO].files)
+    repository = {path: each for path, each in hub.repositories[REPO].files.items() if path != ".gitattributes"}
     monkeypatch.setattr(Hub, "__init__", lambda *_: pytest.fail("the hub was asked"))
-    monkeypatch.chdir(tmp_path)
-    planned = push(*options, "--dry-run", "--json").rows["files"]
-    assert set(planned) == set(repository) - {".gitattributes"}
-    assert push(*options, "--dry-run", repo="./copy").out.startswith("./copy (dry run, nothing is written: a folder)")
-    assert not Path("copy").exists()
+    assert push(*options, "--dry-run", "--json").rows["files"] == sorted(repository)
+    assert push(*options, "--dry-run", repo=copy).out.startswith(f"{copy} (dry run, nothing is written: a folder)")
+    assert not copy.exists()
     for _ in range(2):  # again: the same
-        assert push(*options, repo="./copy").code == 0
-        files = [path for path in Path("copy").rglob("*") if path.is_file()]
-        written = {str(path.relative_to("copy")): path.read_bytes() for path in files}
-        assert sorted(written) == planned
-        card = written.pop("README.md").decode()
-        assert written == {path: repository[path] for path in written}
-    assert "harness pool pull OWNER/NAME" in card
-    Path("copy/notes.txt").write_text("mine")
-    refused(push(*options, repo="./copy"), "other files (notes.txt)")
+        assert push(*options, repo=copy).code == 0
+        written = contents(copy)
+        assert b"harness pool pull OWNER/NAME" in written["README.md"]
+        assert written | {"README.md": 0} == repository | {"README.md": 0}
+    (copy / "notes.txt").write_text("mine")
+    refused(push(*options, repo=copy), "other files (notes.txt)")
     refused(push(*options, "--dry-run", repo="nobody"), "a repository is OWNER/NAME, got 'nobody'")
 
 

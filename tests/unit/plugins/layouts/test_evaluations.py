@@ -134,7 +134,8 @@ def test_a_sample_without_texts_is_refused_with_its_line(written):
 
 def inspect_sample(name, epoch, *texts, error=None, **scores):
     """A sample with the fields of inspect_ai's EvalSample that are read."""
-    choices = [Fields(message=Fields(text=text), stop_reason="stop") for text in texts]
+    reason = "max_tokens" if epoch % 2 else "stop"
+    choices = [Fields(message=Fields(text=text), stop_reason=reason) for text in texts]
     asked = [Fields(text="Be brief."), Fields(text=f"Say {name}")] if epoch % 2 else f"Say {name}"
     given = {scorer: Fields(value=value) for scorer, value in scores.items()} or None
     output = Fields(choices=choices)
@@ -152,6 +153,7 @@ def test_the_epochs_of_a_sample_are_its_responses_and_the_numbers_of_a_scorer_sc
     seven, letter = records_of(samples, notes.append)
     assert (seven.problem_id, seven.responses, seven.scores) == ("sample-7", ["71", "72"], {})
     assert (letter.problem_id, letter.responses, letter.reference) == ("a", ["a1", "a2"], ["red"])
+    assert letter.finish == ["length", "stop"]
     assert (letter.prompts, letter.scores) == (("Be brief.\nSay a",), {"rm": [0.5, None], "judge": [None, 3]})
     assert notes == ["pool: 2 of 5 samples ended without an answer: no responses"]
     assert [record.prompts for record in records_of(samples[:1], print)] == [("Say a",)]
@@ -177,39 +179,6 @@ def test_a_log_is_known_by_its_content_and_its_fault_and_that_of_another_archive
         (zipped("header.json", bytes(65 << 20)), "expands to 68,157,440 bytes, over 100 times its size"),
     ):
         assert words in pool_refusal(written(content, "log.bin"))
-
-
-@pytest.mark.parametrize("kind", ["eval", "json"])
-def test_what_inspect_ai_itself_writes_is_read_and_a_log_without_an_answer_refused_with_its_status(tmp_path, kind):
-    log = pytest.importorskip("inspect_ai.log")
-    from inspect_ai.model import ChatMessageUser, ModelOutput
-
-    def written_log(samples, status="success"):
-        spec = {"created": "2026-01-01T00:00:00+00:00", "task": "toy", "model": "toy"}
-        spec = log.EvalSpec(**spec, dataset=log.EvalDataset(), config=log.EvalConfig())
-        path = str(tmp_path / "log.bin")
-        log.write_eval_log(log.EvalLog(eval=spec, status=status, samples=samples), path, format=kind)
-        return tmp_path / "log.bin"
-
-    asked = ["Say colour 0 (test).", [ChatMessageUser(content="Say colour 1 (test).")]]
-    samples = []
-    for number, epoch, reason in (
-        (0, 1, "max_tokens"),
-        (1, 1, "content_filter"),
-        (0, 2, "stop"),
-        (1, 2, "model_length"),
-    ):
-        output = ModelOutput.from_content("toy", f"é{epoch}", stop_reason=reason)
-        samples.append(log.EvalSample(id=number, epoch=epoch, input=asked[number], target="red", output=output))
-    first, second = read_pool(written_log(samples))
-    assert first.responses == second.responses == ["é1", "é2"]
-    assert (first.problem_id, first.prompts) == ("sample-0", ("Say colour 0 (test).",))
-    assert second.prompts == ("Say colour 1 (test).",)
-    assert (first.finish, second.finish) == (["length", "stop"], ["stop", "length"])
-    error = log.EvalError(message="the server\nhas gone", traceback="", traceback_ansi="")
-    samples = [log.EvalSample(id=number, epoch=1, input="?", target="", error=error) for number in (0, 1)]
-    line = "(status error) in which none of 2 samples was answered (the first ended with: the server has gone)"
-    assert line in pool_refusal(written_log(samples, "error"))
 
 
 # lighteval
