@@ -113,7 +113,7 @@ WRONG_WITH_HEAD = {
 }  # fmt: skip
 
 # Long text, which must be read in linear time
-LENGTH = 150_000
+LENGTH = 60_000
 HOSTILE = {
     "backticks": "`" * LENGTH, "lines of backticks": "```\n" * (LENGTH // 4), "newlines": "\n" * LENGTH,
     "deeper and deeper fences": "".join(" " * i + "```x\n" for i in range(1_400)), "indented": " " * LENGTH + "x",

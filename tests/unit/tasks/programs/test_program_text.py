@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness_tasks.programs.program_text import LOOK_AT, defines_a_function, program_in
 
-CPU_S = 5.0  # hostile text takes a tenth of a second
+CPU_S = 3.0  # hostile text takes some hundredths of a second
 
 
 def source_in(response, entry_point, prompt="", cut_off=False):
