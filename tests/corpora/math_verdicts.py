@@ -111,6 +111,49 @@ BOXED: dict[str, dict[str, tuple[str, str]]] = {
         r"\text{east}": ("", "seat"), "x = 1, y = 2": ("", "x = 2, y = 1 | 2, 1"),
         "(x,0), (y,1)": ("", r"[x,0], (y,1) | [\frac{2x}{2},0], (\frac{2y}{2},1)"),
     },
+    "tiny and large numbers are compared exactly": {
+        r"\frac{2^{2005}+1}{3 \cdot 2^{2006}}": (r"\frac{1}{6} + \frac{1}{3 \cdot 2^{2006}}",
+            r"\frac{7}{3 \cdot 2^{2006}}"), "2^{-251}": ("", "2^{-250}"),
+        r"\frac{1}{21!}": (r"\frac{1}{21 \cdot 20!}", r"\frac{1}{20!}"), "e^{-101}": ("", "e^{-100}"),
+        r"\sqrt{2} \cdot 3^{-90}": ("", r"\sqrt{2} \cdot 3^{-91}"), r"1 - \frac{1}{2^{99}}": ("", "1"),
+        "2^{20000}": ("4^{10000}", "2^{20001}"), "x + 2^{-250}": ("", "x + 2^{-251}"),
+        r"\frac{\sqrt{3}}{10^{30}}": (r"\frac{3}{\sqrt{3} \cdot 10^{30}}", ""),
+    },
+    "a decimal for a fraction is the fraction, rounded or cut off": {
+        r"\frac13": ("0.333333", "0.333334"), r"\frac23": ("0.666666 | 0.666667", "0.666665"),
+        r"\frac12": ("", "0.500001"), r"\frac{96319}{2}": ("", "48159.51"), r"\sqrt{2}": ("1.41421", "1.41422"),
+        r"\frac{2\pi}{3}": ("2.09439", "2.0944"),
+    },
+    "an equation is not its right side": {
+        "0": ("", "5x - 7y + 11z + 4 = 0"), "1": ("", "x^2+y^2=1"), "12": ("m+n=12", ""), "5": ("x=5", ""),
+    },
+    "commands that only change how it looks": {
+        "5": (r"\textcolor{blue}{5} | \color{red}{5}", ""), r"\frac32": (r"\mathbf{\frac{3}{2}}", ""),
+        "6": ("", r"\textcolor{blue}{5}"),
+    },
+    "formulas and units at the end": {
+        "4.123105625617661": (r"\sqrt{17}", ""), "4.12": ("", r"\sqrt{17}"), "1,2,3": ("", "1, 2, 3, ..."),
+        r"\frac{71}{6}": ("+11 5/6", ""),
+    },
+    "an answer twice is two answers": {
+        "7": ("", "7, 7"), r"\{1,2\}": (r"\{1,1,2\}", ""), r"\{1,1,2\}": (r"\{1,2\}", ""), "1,2": (r"\{2,1,2\}", ""),
+        "1,1,2": ("", "1,2"),
+    },
+    "units and digits of other alphabets": {
+        "42": (r"42元 | 42\text{ Äpfel} | 42\text{ яблока}", "43元"), "3.5": ("３．５", ""),
+    },
+    "morning and afternoon": {
+        r"\text{1:03 PM}": (r"\text{1:03 p.m.}", r"\text{1:03 AM}"),
+        r"1\!:\!03 \text{ p.m.}": ("", r"1:03 \text{ a.m.}"), "7:30": ("7:30", ""),
+    },
+    "the same in another form": {
+        r"\frac{1}{\sqrt{n}}": (r"\sqrt{1/n}", ""), "50^{0.5}": (r"\sqrt{50}", ""), r"\sqrt{50}": (r"5\sqrt{2}", ""),
+        "3:2": (r"3 \text{ to } 2", r"2 \text{ to } 3"), "3": ("", r"3 \text{ to } 1"),
+        "(x,y)=(1,2)": ("y=2,x=1", "y=1,x=2"), r"(3,\frac{\pi}{2})": (r"r=3,\theta=\frac\pi2", ""),
+        r"e^{i\pi/3}": (r"\frac12+\frac{\sqrt3}{2}i", r"\frac12-\frac{\sqrt3}{2}i"),
+        r"\begin{pmatrix} -1/3 \\ 2 \end{pmatrix}": (r"\begin{pmatrix} -\frac{1}{3} \\[4pt] 2 \end{pmatrix}", ""),
+        "x^{1/3}": (r"\sqrt[3]{x}", ""), r"\sqrt{x^2}": ("", "x"),
+    },
 }  # fmt: skip
 
 # kind: (reference, a response, whether that is right)

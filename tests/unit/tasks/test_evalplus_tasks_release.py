@@ -8,7 +8,7 @@ import pytest
 from corpora.evalplus_results import RESULTS, corpus_verdicts
 from support.evalplus_problems import block, passes
 from support.evalplus_verdicts import evalplus_passes
-from support.mutants import all_mutants
+from support.mutants import changes, turned
 
 from harness_tasks.evalplus_tasks import HumanEvalPlus, MbppPlus
 from harness_tasks.programs.program_grading import Exercise
@@ -84,7 +84,7 @@ def test_altered_solutions_get_evalplus_own_verdicts(released):
     light = [problem for problem in light if len(str(problem.meta)) < 20_000]
     for problem in random.Random(0).sample(light, {"mbpp": 4, "humaneval": 2}[released.dataset]):
         exercise = released.exercise(problem)
-        mutants = all_mutants(exercise.solution, exercise.entry_point)
+        mutants = [*changes(exercise.solution), *turned(exercise.solution, exercise.entry_point)]
         changed = [program for kind, program in mutants if "numpy" not in kind]
         programs = [exercise.solution, *random.Random(0).sample(changed, min(15, len(changed)))]
         own, theirs = passes(exercise, programs), evalplus_passes(exercise, programs)
