@@ -50,35 +50,29 @@ MEMORY = 2**30  # bytes of address space above what the readers have when they a
 SECONDS = 10.0  # of CPU for one case
 LAYOUTS = Layouts()
 
-# What a reader must bear in any place of a JSON value, as it stands in the file.
+# What a reader must bear in any place of a JSON value, as it stands in the file; in a cell of a table; in a header.
 # fmt: off
 ODD_JSON = (
-    *("null", "true", "-1", "0", "1e999", "-1e999", "NaN", "Infinity", "1.5", "[]", "{}", '""', '" "', "[[]]"),
-    *("[null]", '"\\ud800"', '"\\u0000"', '"\\r\\n\\u2028"', '"\\u001b[2J"', '"=1+1"', "[{}]", '{"a": {}}', '[["x"]]'),
-    *('["x", 1]', "1" + "0" * 400, "1" + "0" * 5_000, "[" + "1" + "0" * 400 + "]", "9223372036854775808", "-0.0"),
-    *("1e-400", "[" * 90 + "]" * 90, "[" * 950 + "]" * 950, "[" * 100_000 + "]" * 100_000),
-    *('{"a":' * 500 + "1" + "}" * 500, '"' + "x" * 200_000 + '"', '"[1, 2"', '"[{[]: 1}]"'),
-    *('"[0x' + "f" * 5_000 + ']"', '"\N{BYTE ORDER MARK}"'),
+    *("null", "true", "-1", "1e999", "-1e999", "NaN", "Infinity", "1.5", "[]", "{}", '""', '" "', "[[]]", "[null]"),
+    *('"\\ud800"', '"\\u0000"', '"\\r\\n\\u2028"', '"\\u001b[2J"', '{"a": {}}', '["x", 1]', "1" + "0" * 5_000),
+    *("[" + "1" + "0" * 400 + "]", "9223372036854775808", "[" * 950 + "]" * 950, "[" * 100_000 + "]" * 100_000),
+    *('{"a":' * 500 + "1" + "}" * 500, '"' + "x" * 200_000 + '"', '"[1, 2"', '"[{[]: 1}]"', '"\N{BYTE ORDER MARK}"'),
 )
 ODD_TEXT = (
-    *("", " ", "=1+1", '"', '""', '"a', "a\0b", "\N{BYTE ORDER MARK}", "\r", "\n", "\x85", "nan", "-inf", "1e999"),
-    *("1" * 5_000, "x" * 200_000, "[1, 2", "[{[]: 1}]", "[0x" + "f" * 5_000 + "]", "[" * 300 + "]" * 300, "[1e999]"),
-    *("['a', b'b']", "[1, 2j]", "[...]", "{1, 2}", "\x1b[2J", "plddt=nan", ">", ";", "problem_id=", "true", "٣", "-"),
-    "*",
+    *("", " ", "=1+1", '"', '"a', "a\0b", "\N{BYTE ORDER MARK}", "\r", "\x85", "nan", "1e999", "1" * 5_000, "*"),
+    *("x" * 200_000, "[{[]: 1}]", "[0x" + "f" * 5_000 + "]", "[" * 300 + "]" * 300, "['a', b'b']", "[1, 2j]", "[...]"),
+    *("\x1b[2J", "plddt=nan", ">", ";", "problem_id=", "true", "٣", "-"),
 )
 ODD_SHAPES = (
     *("(4, 3)", "(6000000000000, 1)", "(0, 3)", "(4,)", "()", "(-1, 3)", "(4, 3.0)", "(True, 3)", "(1, 1, 12)"),
-    *("(12, 1)", "[4, 3]", "(" * 90, "4", "'x'", "(4, 10**9)", "(9" + "9" * 500 + ", 2)"),
+    *("(" * 90, "4", "'x'", "(4, 10**9)", "(9" + "9" * 500 + ", 2)"),
 )
-ODD_DTYPES = (
-    *("<f4", "<f8", "|O", "<f2", ">f8", "<U3", "<i8", "|V4", "<c8", "[('a', '<f4')]", "<M8[s]", "f999", "<f16"),
-    *("|S0", "x" * 9000),
-)
+ODD_DTYPES = ("<f4", "<f8", "|O", "<f2", ">f8", "<U3", "<i8", "|V4", "<c8", "[('a', '<f4')]", "<M8[s]", "f999", "|S0")
 ODD_TENSOR = (
-    *("F32", "F64", "F16", "BF16", "I64", "BOOL", "F8_E4M3", "U8", "C64", "x", None, [4, 3], [6_000_000_000_000, 1]),
-    *([12], [], [-1, 3], [2**63, 2], [0, 48], [48, 0], [0, 2**40], "x", [[4, 3]], 4, [1, 12], [4, 3, 1]),
+    *("F32", "F64", "BF16", "I64", "F8_E4M3", "C64", "x", None, [4, 3], [6_000_000_000_000, 1], [12], [], [-1, 3]),
+    *([2**63, 2], [0, 48], [48, 0], [0, 2**40], [[4, 3]], 4, [4, 3, 1]),
 )
-JUNK = (b"\0", b"\xff", b"\xff\xff\xff\xff", b"\n", b'"', b"[", b"{", b"\x80", b"\xed\xa0\x80", b",")
+JUNK = (b"\0", b"\xff\xff\xff\xff", b"\n", b'"', b"[", b"{", b"\x80", b"\xed\xa0\x80", b",")
 
 OWN = [
     {"problem_id": "a", "responses": ["x", "y"], "logprobs": [-1, -2.5], "logprob_kind": "sum", "correct": [True, 0]},
@@ -138,16 +132,15 @@ def read_as_pool(path: Path) -> None:
 def read_as_vectors(path: Path) -> None:
     """Every array."""
     given = GivenVectors(path)
-    for name in given.names:
-        vectors = given.get(name)
+    for vectors in map(given.get, given.names):
         assert vectors.dtype == np.float32
         assert np.isfinite(vectors).all()
 
 
 def read_as_verified(path: Path) -> None:
     """The indices that were verified."""
-    verified = read_verified(path, {"a": 5, "b": 3})
-    assert all(0 <= index < 5 for indices in verified.values() for index in indices)
+    for indices in read_verified(path, {"a": 5, "b": 3}).values():
+        assert set(indices) <= set(range(5))
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
@@ -281,29 +274,26 @@ def parquet(rows: list[dict[str, Any]]) -> Make:
 
 def odd_column(n: int, rng: random.Random) -> pa.Array:
     """A column of another type, or with odd texts."""
-    moment = datetime(2026, 11, 22)
-    columns: list[Callable[[], pa.Array]] = [
-        lambda: pa.array([rng.choice(ODD_TEXT) for _ in range(n)]),
-        lambda: pa.array([[rng.choice(ODD_TEXT)] for _ in range(n)]),
-        lambda: pa.array([{"text": [rng.choice(ODD_TEXT)], "query": 1, "id": [1]} for _ in range(n)]),
-        lambda: pa.array([{"specific": [1], "task_name": {"a": 1}, "id": b"x"} for _ in range(n)]),
-        lambda: pa.array([b"\xff\xfe"] * n),
-        lambda: pa.nulls(n),
-        lambda: pa.array([float("nan"), float("inf"), *[0.0] * (n - 2)][:n]),
-        lambda: pa.array([2**63 - 1] * n),
-        lambda: pa.array([Decimal("1.5")] * n),
-        lambda: pa.array([moment] * n, pa.timestamp("ns")),
-        lambda: pa.array([2**62] * n, pa.timestamp("us")),
-        lambda: pa.array([2**31 - 1] * n, pa.date32()),
-        lambda: pa.array([[("k", 1), ("k", 2)]] * n, pa.map_(pa.string(), pa.int64())),
-        lambda: pa.array([[[["a"]]]] * n),
-        lambda: pa.array([[]] * n, pa.list_(pa.string())),
-        lambda: pa.array(["a"] * n).dictionary_encode(),
-        lambda: pa.array([True] * n),
-        lambda: pa.array([2**62] * n, pa.duration("s")),
-        lambda: pa.array([b"ab"] * n, pa.binary(2)),
-    ]
-    return rng.choice(columns)()
+    values, kind = rng.choice(
+        [
+            ([rng.choice(ODD_TEXT) for _ in range(n)], None),
+            ([[rng.choice(ODD_TEXT)] for _ in range(n)], None),
+            ([{"text": [rng.choice(ODD_TEXT)], "query": 1, "id": [1]}] * n, None),
+            ([{"specific": [1], "task_name": {"a": 1}, "id": b"x"}] * n, None),
+            ([b"\xff\xfe"] * n, None),
+            ([None] * n, pa.null()),
+            ([float("nan"), float("inf"), *[0.0] * n][:n], None),
+            ([Decimal("1.5")] * n, None),
+            ([datetime(2026, 11, 22)] * n, pa.timestamp("ns")),
+            ([2**62] * n, rng.choice([pa.timestamp("us"), pa.duration("s"), pa.int64()])),
+            ([2**31 - 1] * n, pa.date32()),
+            ([[("k", 1), ("k", 2)]] * n, pa.map_(pa.string(), pa.int64())),
+            ([[]] * n, pa.list_(pa.string())),
+            (["a"] * n, pa.dictionary(pa.int32(), pa.string())),
+            ([b"ab"] * n, pa.binary(2)),
+        ]
+    )
+    return pa.array(values, kind)
 
 
 def npy(rng: random.Random) -> bytes:
@@ -409,28 +399,21 @@ KINDS: dict[str, tuple[str, Make, Callable[[Path], None]]] = {
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
     """The content with up to three places changed: bits, bytes, slices lost, doubled, moved; or cut off."""
-    for _ in range(rng.randrange(4) if len(content) < 2**20 else 0):
-        if not content:
-            break
-        start = rng.randrange(len(content))
+    for _ in range(rng.randrange(4) if 0 < len(content) < 2**20 else 0):
+        start, place = rng.randrange(len(content) or 1), rng.randrange(len(content) or 1)
         end = min(len(content), start + rng.choice([1, 1, 2, 4, 8, 64]))
-        how = rng.randrange(7)
-        if how == 0:
-            changed = bytes([content[start] ^ (1 << rng.randrange(8))])
-            content = content[:start] + changed + content[start + 1 :]
-        elif how == 1:
-            content = content[:start] + rng.choice(JUNK) + content[end:]
-        elif how == 2:
-            content = content[:start] + content[end:]
-        elif how == 3:
-            content = content[:end] + content[start:end] * rng.choice([1, 3]) + content[end:]
-        elif how == 4:
-            content = content[:start] + rng.randbytes(end - start) + content[end:]
-        elif how == 5:
-            place = rng.randrange(len(content))
-            content = content[:place] + content[start:end] + content[place:]
-        else:
-            content = content[:start]
+        before, part, after = content[:start], content[start:end], content[end:]
+        content = rng.choice(
+            [
+                before + bytes(byte ^ (1 << rng.randrange(8)) for byte in part[:1]) + content[start + 1 :],
+                before + rng.choice(JUNK) + after,
+                before + after,
+                before + part * rng.choice([2, 4]) + after,
+                before + rng.randbytes(len(part)) + after,
+                content[:place] + part + content[place:],
+                before,
+            ]
+        )
     return content
 
 
@@ -459,20 +442,6 @@ def fault(kind: str, path: Path) -> str:
     return f"took {spent:.1f} CPU s" if spent > SECONDS else ""
 
 
-def bound_memory() -> None:
-    """Allow `MEMORY` bytes of address space beyond what is mapped now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, resource.RLIM_INFINITY))
-
-
-def warm(folder: Path) -> None:
-    """Read one valid file of every kind, so that all libraries are loaded before memory is bounded."""
-    for name, (suffix, make, _) in KINDS.items():
-        path = folder / f"pool{suffix}"
-        path.write_bytes(make(random.Random("0")))
-        fault(name, path)
-
-
 def main() -> int:
     """Run the cases; returns how many failed."""
     parser = argparse.ArgumentParser()
@@ -487,9 +456,10 @@ def main() -> int:
         cases = [(arguments.kind, arguments.case)]
     failed = Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
-        warm(Path(scratch))
-        bound_memory()
-        for name, number in cases:
+        for at, (name, number) in enumerate([*((name, 0) for name in KINDS), *cases]):
+            if at == len(KINDS):  # all libraries are loaded
+                mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+                resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, resource.RLIM_INFINITY))
             path = Path(scratch) / f"pool{KINDS[name][0]}"
             path.write_bytes(case(name, number))
             what = fault(name, path)
