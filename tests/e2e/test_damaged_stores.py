@@ -155,7 +155,7 @@ def test_a_complete_store_that_can_only_be_read_is_shown(harness, tmp_path):
     assert contents(root) == before
 
 
-KILLS = 5
+KILLS = 4
 
 
 @pytest.mark.slow
