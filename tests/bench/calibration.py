@@ -62,19 +62,15 @@ class Law:
 
     p_correct: Array
 
-    @property
-    def n(self) -> int:
-        return self.p_correct.shape[1]
-
     def mean(self, budget: int) -> Array:
         """E min(rank, budget + 1) by c: one, and the chance of a further call after each of the first `budget`."""
-        return 1 + (1 - self.p_correct[:, : min(budget, self.n)]).sum(axis=1)
+        return 1 + (1 - self.p_correct[:, :budget]).sum(axis=1)
 
     def ranks(self, c: Array, trials: int, rng: np.random.Generator) -> Array:
         """Ranks (*c.shape, trials): the law's inverse at uniform draws, for all c in one ascending table."""
         table = (self.p_correct + np.arange(len(self.p_correct))[:, None]).ravel()
         draws = c[..., None] + rng.random((*c.shape, trials))
-        return np.searchsorted(table, draws, side="right") - c[..., None] * self.n + 1
+        return np.searchsorted(table, draws, side="right") - c[..., None] * self.p_correct.shape[1] + 1
 
 
 @cache
@@ -95,38 +91,15 @@ def law_of_c(n: int, shape: str) -> Array:
     return np.asarray(chances / np.sum(chances))
 
 
-def true_ratio(n: int, shape: str, selector: str, budget: int) -> float:
-    """Random's mean over the selector's, restricted at a budget (N: not at all)."""
-    chances = law_of_c(n, shape)
-    return float(chances @ law(n, "random").mean(budget) / (chances @ law(n, selector).mean(budget)))
+def true_mean(n: int, shape: str, selector: str, budget: int) -> float:
+    """Mean samples-to-correct, restricted at a budget (N: not at all)."""
+    return float(law_of_c(n, shape) @ law(n, selector).mean(budget))
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Repetitions of one experiment: c (problems, repeats), ranks (problems, repeats, trials) on pools of n."""
-
-    n: int
-    c: Array
-    ranks: Array
-
-    @property
-    def sizes(self) -> Array:
-        return np.full(self.c.shape, self.n)
-
-    def part(self, problems: int, trials: int) -> Sample:
-        """The same with fewer problems and trials."""
-        return Sample(self.n, self.c[:problems], self.ranks[:problems, :, :trials])
-
-    def figures(self, budget: int) -> tuple[Array, Array]:
-        """Random's expectation and the selector's mean over trials (problems, repeats), stopped at a budget."""
-        return random_restricted_mean(self.sizes, self.c, budget), np.minimum(self.ranks, budget + 1).mean(axis=2)
-
-
-def sample(n: int, shape: str, selector: str, repeats: int, seed: Sequence[int]) -> Sample:
-    """400 problems and five trials, drawn anew for each repetition."""
+def sample(n: int, shape: str, repeats: int, seed: Sequence[int], problems: int = max(PROBLEMS)) -> tuple[Any, Array]:
+    """A generator, and c (problems, repeats), drawn anew for each repetition."""
     rng = np.random.default_rng(seed)
-    c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
-    return Sample(n, c, law(n, selector).ranks(c, 5, rng))
+    return rng, rng.choice(n + 1, p=law_of_c(n, shape), size=(problems, repeats))
 
 
 def covers(intervals: Sequence[list[float] | None], truth: float) -> Array:
@@ -134,122 +107,117 @@ def covers(intervals: Sequence[list[float] | None], truth: float) -> Array:
     return np.array([ends is not None and ends[0] <= truth <= ends[1] for ends in intervals])
 
 
+def rejected(p: Sequence[float | None]) -> float:
+    """Per cent of tests that reject at 0.05."""
+    return 100 * float(np.mean([value is not None and value <= 0.05 for value in p]))
+
+
 # The tables
 
 
-Covered = dict[tuple[int, str, int], list[Array]]  # by N, shape and problems: one array an experiment
+class Covered(dict[tuple[Any, ...], list[Array]]):
+    """By N, shape and problems: an array an experiment, of which of its repetitions' intervals hold the truth."""
+
+    def add(self, *key: Any, value: Array) -> None:
+        self.setdefault(key, []).append(value)
+
+    def show(self) -> None:
+        header(["N", "shape", *(f"{m} problems" for m in PROBLEMS)])
+        for n, shape in dict.fromkeys(key[:2] for key in self):
+            row(n, shape, *(mean_and_range([100 * c.mean() for c in self[n, shape, m]]) for m in PROBLEMS))
+
+
+def header(names: Sequence[str]) -> None:
+    print(f"\n| {' | '.join(names)} |\n|{'---|' * len(names)}")
+
+
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+def mean_and_range(shares: Sequence[float]) -> str:
+    return f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})"
 
 
 def ratio_table(shapes: Sequence[str], repeats: int, unrestricted: bool = True) -> None:
     """Coverage of `improvement_ci`, or of the restricted one, by N, shape and problems; by `trust`."""
-    covering: Covered = {}
-    labelled: Covered = {}
-    tried = (1, 5) if unrestricted else (5,)
-    batches = [min(1_000, repeats - start) for start in range(0, repeats, 1_000)]  # for memory
+    covering, labelled = Covered(), Covered()
     for place, (n, shape, selector) in enumerate((n, s, e) for n in SIZES for s in shapes for e in SELECTORS):
         budget = n if unrestricted else BUDGET
-        truth = true_ratio(n, shape, selector, budget)
-        drawn = [sample(n, shape, selector, size, [place, at]) for at, size in enumerate(batches)]
-        for problems, trials in ((problems, trials) for problems in PROBLEMS for trials in tried):
-            parts = [batch.part(problems, trials) for batch in drawn]
-            figures = [part.figures(budget) for part in parts]
-            covered = [covers(stats.ratio_intervals(*pair, seed=1), truth) for pair in figures]
-            covering.setdefault((n, shape, problems), []).append(np.concatenate(covered))
-            labelled.setdefault((n, shape, problems), []).append(np.concatenate([trusted(part) for part in parts]))
-    _coverage(covering)
-    if unrestricted:
-        _trust(covering, labelled)
-
-
-def trusted(part: Sample) -> Array:
-    """What `trust` says of each repetition."""
-    return np.array([stats.trust(n, c) for n, c in zip(part.sizes.T, part.c.T, strict=True)])
-
-
-def _coverage(covering: Covered) -> None:
-    print(f"\n| N | shape | {' | '.join(f'{m} problems' for m in PROBLEMS)} |\n|---|---|{'---|' * len(PROBLEMS)}")
-    for n, shape in dict.fromkeys(key[:2] for key in covering):
-        cells = [_mean_and_range(covering[n, shape, problems]) for problems in PROBLEMS]
-        print(f"| {n} | {shape} | {' | '.join(cells)} |")
-
-
-def _mean_and_range(covered: Sequence[Array]) -> str:
-    shares = [100 * row.mean() for row in covered]
-    return f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})"
-
-
-def _trust(covering: Covered, labelled: Covered) -> None:
-    """By label: its share of all repetitions, its coverage, and that of each experiment that got it mostly."""
-    print("\n| problems | trust | share of rows | coverage | experiments mostly so: range | of them in 93 to 97 % |")
-    print("|---|---|---|---|---|---|")
-    for problems in PROBLEMS:
-        keys = [key for key in covering if key[2] == problems]
-        rows = [pair for key in keys for pair in zip(covering[key], labelled[key], strict=True)]
-        covered, labels = np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
-        for label in ("nominal", "rough", "few problems"):
-            mostly = [100 * c[s == label].mean() for c, s in rows if (s == label).mean() > 0.5]
-            if not mostly:
-                continue
-            inside = sum(93 <= share <= 97 for share in mostly)
-            own = labels == label
-            print(
-                f"| {problems} | {label} | {100 * own.mean():.0f} % | {100 * covered[own].mean():.1f} "
-                f"| {min(mostly):.1f} to {max(mostly):.1f} | {inside} of {len(mostly)} |"
-            )
+        truth = true_mean(n, shape, "random", budget) / true_mean(n, shape, selector, budget)
+        rng, all_c = sample(n, shape, repeats, [place, 0])
+        all_ranks = np.minimum(law(n, selector).ranks(all_c, 5, rng), budget + 1)
+        for problems, trials in ((problems, trials) for problems in PROBLEMS for trials in (1, 5)[not unrestricted :]):
+            c, ranks = all_c[:problems], all_ranks[:problems, :, :trials]
+            sizes_of = np.full(c.shape, n)
+            intervals = stats.ratio_intervals(random_restricted_mean(sizes_of, c, budget), ranks.mean(axis=2), seed=1)
+            covering.add(n, shape, problems, value=covers(intervals, truth))
+            labels = [stats.trust(n, each) for n, each in zip(sizes_of.T, c.T, strict=True)]
+            labelled.add(n, shape, problems, value=np.array(labels))
+    covering.show()
+    if unrestricted:  # by label: its share of all repetitions, its coverage, that of experiments that got it mostly
+        header(
+            ["problems", "trust", "share of rows", "coverage", "experiments mostly so: range", "of them in 93 to 97 %"]
+        )
+        for problems in PROBLEMS:
+            pairs = [zip(covering[key], labelled[key], strict=True) for key in covering if key[2] == problems]
+            rows = [pair for each in pairs for pair in each]
+            covered, labels = np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
+            for label in ("nominal", "rough", "few problems"):
+                if mostly := [100 * c[s == label].mean() for c, s in rows if (s == label).mean() > 0.5]:
+                    own, inside = labels == label, sum(93 <= share <= 97 for share in mostly)
+                    shares = f"{100 * own.mean():.0f} %", f"{100 * covered[own].mean():.1f}"
+                    row(
+                        problems,
+                        label,
+                        *shares,
+                        f"{min(mostly):.1f} to {max(mostly):.1f}",
+                        f"{inside} of {len(mostly)}",
+                    )
 
 
 def equal_table(shapes: Sequence[str], repeats: int) -> None:
     """How often two equal selectors are told apart, 100 problems of N = 64, by test and by interval."""
-    print("\n| shape | told apart at p <= 0.05 | interval without 0 |\n|---|---|---|")
+    header(["shape", "told apart at p <= 0.05", "interval without 0"])
     total = np.zeros(2, int)
     for place, shape in enumerate(shapes):
-        rng = np.random.default_rng([3, place])
-        c = rng.choice(65, p=law_of_c(64, shape), size=(100, repeats))
+        rng, c = sample(64, shape, repeats, [3, place], problems=100)
         a, b = (law(64, "w = 2").ranks(c, 5, rng).mean(axis=2) for _ in range(2))
         p = np.array([stats.sign_flip_test((a - b)[:, i], seed=i, flips=999) for i in range(repeats)])
         apart = int((p <= 0.05).sum()), int((~covers(stats.difference_intervals(a - b, seed=1), 0.0)).sum())
         total += apart
-        print(f"| {shape} | {apart[0]} of {repeats} | {apart[1]} of {repeats} |")
-    print(f"| all | {total[0]} of {len(shapes) * repeats} | {total[1]} of {len(shapes) * repeats} |")
+        row(shape, *(f"{count} of {repeats}" for count in apart))
+    row("all", *(f"{count} of {len(shapes) * repeats}" for count in total))
 
 
 def paired_table(shapes: Sequence[str], repeats: int) -> None:
     """Coverage of the intervals of the paired difference and ratio, five trials, three pairs of unequal selectors."""
-    differences: Covered = {}
-    ratios: Covered = {}
+    differences, ratios = Covered(), Covered()
     for place, (n, shape) in enumerate((n, shape) for n in SIZES for shape in shapes):
-        rng = np.random.default_rng([5, place])
-        c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
+        rng, c = sample(n, shape, repeats, [5, place])
         for pair in PAIRS:
             a, b = (law(n, name).ranks(c, 5, rng).mean(axis=2) for name in pair)
-            true_a, true_b = (float(law_of_c(n, shape) @ law(n, name).mean(n)) for name in pair)
-            for problems in PROBLEMS:
-                x, y, key = a[:problems], b[:problems], (n, shape, problems)
-                difference = covers(stats.difference_intervals(x - y, seed=1), true_a - true_b)
-                ratio = covers(stats.ratio_intervals(y, x, seed=1), true_b / true_a)
-                differences.setdefault(key, []).append(difference)
-                ratios.setdefault(key, []).append(ratio)
-    print("\nDifference:")
-    _coverage(differences)
-    print("\nRatio:")
-    _coverage(ratios)
+            true_a, true_b = (true_mean(n, shape, name, n) for name in pair)
+            for m in PROBLEMS:
+                intervals = stats.difference_intervals(a[:m] - b[:m], seed=1)
+                differences.add(n, shape, m, value=covers(intervals, true_a - true_b))
+                ratios.add(n, shape, m, value=covers(stats.ratio_intervals(b[:m], a[:m], seed=1), true_b / true_a))
+    for name, covering in (("Difference", differences), ("Ratio", ratios)):
+        print(f"\n{name}:")
+        covering.show()
 
 
 def random_table(shapes: Sequence[str], repeats: int, problems: int = 100, n: int = 64) -> None:
     """How often `p_random` <= 0.05 where the truth is random, by how trials depend on each other."""
-    kinds = ("five independent", "one repeated", "each of five repeats the first by halves")
-    print(f"\n| shape | {' | '.join(kinds)} |\n|---|{'---|' * len(kinds)}")
+    header(["shape", "five independent", "one repeated", "each of five repeats the first by halves"])
     for place, shape in enumerate(shapes):
-        rng = np.random.default_rng([4, place])
-        c = rng.choice(n + 1, p=law_of_c(n, shape), size=(problems, repeats))
+        rng, c = sample(n, shape, repeats, [4, place], problems)
         fresh = law(n, "random").ranks(c, 5, rng)
         repeated = np.repeat(fresh[..., :1], 5, axis=2)
         halves = np.where(rng.random(fresh.shape) < 0.5, fresh, repeated)
-        cells = []
-        for ranks in (fresh, repeated, halves):
-            p = [stats.random_order_test(ranks[:, i], np.full(problems, n), c[:, i]) for i in range(repeats)]
-            cells.append(f"{100 * np.mean([value is not None and value <= 0.05 for value in p]):.1f} %")
-        print(f"| {shape} | {' | '.join(cells)} |")
+        sizes_of, kinds = np.full(problems, n), (fresh, repeated, halves)
+        p = [[stats.random_order_test(ranks[:, i], sizes_of, c[:, i]) for i in range(repeats)] for ranks in kinds]
+        row(shape, *(f"{rejected(each):.1f} %" for each in p))
 
 
 def gain_table(shapes: Sequence[str], repeats: int) -> None:
@@ -257,30 +225,27 @@ def gain_table(shapes: Sequence[str], repeats: int) -> None:
 
     Five trials, N = 64, at the budget that the pools tell. The first k of a law's order serve as its subset.
     """
-    covering: Covered = {}
-    wrongly: dict[str, list[float]] = {}
+    covering, wrongly = Covered(), {"five independent": [], "one repeated": []}
     n, trials = 64, 5
     for place, shape in enumerate(shapes):
-        rng = np.random.default_rng([6, place])
-        c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
+        rng, c = sample(n, shape, repeats, [6, place])
         k = telling_budget(np.full(c.size, n), c.ravel())
         assert k is not None
         chance = {name: law(n, name).p_correct[:, k - 1] * (np.arange(n + 1) > 0) for name in SELECTORS}
         for name in list(SELECTORS)[1:]:
-            hits = rng.binomial(trials, chance[name][c]) / trials
+            gains = rng.binomial(trials, chance[name][c]) / trials - chance["random"][c]
             truth = float(law_of_c(n, shape) @ (chance[name] - chance["random"]))
-            for problems in PROBLEMS:
-                gains = (hits - chance["random"][c])[:problems]
-                key = (n, f"{shape}, k = {k}", problems)
-                covering.setdefault(key, []).append(covers(stats.difference_intervals(gains, seed=1), truth))
-        drawn = (rng.random((100, repeats, trials)) < chance["random"][c[:100]][..., None]).astype(float)
-        for kind, hits in (("five independent", drawn), ("one repeated", np.repeat(drawn[..., :1], trials, axis=2))):
-            p = [stats.random_subset_test(hits[:, i], chance["random"][c[:100, i]]) for i in range(repeats)]
-            wrongly.setdefault(kind, []).append(100 * np.mean([value is not None and value <= 0.05 for value in p]))
-    _coverage(covering)
-    print(f"\n| trials | {' | '.join(shapes)} |\n|---|{'---|' * len(shapes)}")
+            for m in PROBLEMS:
+                intervals = stats.difference_intervals(gains[:m], seed=1)
+                covering.add(n, f"{shape}, k = {k}", m, value=covers(intervals, truth))
+        at_random = chance["random"][c[:100]]
+        drawn = (rng.random((100, repeats, trials)) < at_random[..., None]).astype(float)
+        for shares, hits in zip(wrongly.values(), (drawn, np.repeat(drawn[..., :1], trials, axis=2)), strict=True):
+            shares.append(rejected([stats.random_subset_test(hits[:, i], at_random[:, i]) for i in range(repeats)]))
+    covering.show()
+    header(["trials", *shapes])
     for kind, shares in wrongly.items():
-        print(f"| {kind} | {' | '.join(f'{share:.1f} %' for share in shares)} |")
+        row(kind, *(f"{share:.1f} %" for share in shares))
 
 
 EFFICIENCY_AT = (2, 4, 8, 16, 32)
@@ -292,15 +257,18 @@ def efficiency_table(shapes: Sequence[str], repeats: int, n: int = 64) -> None:
     An experiment is a pair of selectors at one k. It counts if half of its repetitions or more have an interval.
     """
     weights = {problems: list(stats.resamples(problems, 1)) for problems in PROBLEMS}
-    print(f"\n| shape | {' | '.join(f'{m} problems: covered; given' for m in PROBLEMS)} |")
-    print(f"|---|{'---|' * len(PROBLEMS)}")
+    header(["shape", *(f"{m} problems: covered; given" for m in PROBLEMS)])
     for place, shape in enumerate(shapes):
         rng = np.random.default_rng([7, place])
-        covered = np.stack(
-            [[efficiency_covers(n, shape, pair, weights, rng) for _ in range(repeats)] for pair in PAIRS]
-        )
-        cells = [_where_given(np.swapaxes(each, 0, 1).reshape(repeats, -1)) for each in np.moveaxis(covered, 2, 0)]
-        print(f"| {shape} | {' | '.join(cells)} |", flush=True)
+        turns = [[efficiency_covers(n, shape, pair, weights, rng) for _ in range(repeats)] for pair in PAIRS]
+        cells = []
+        for each in np.moveaxis(np.array(turns), 2, 0):  # (pairs, repeats, budgets) of so many problems
+            covered = np.swapaxes(each, 0, 1).reshape(repeats, -1)
+            given = ~np.isnan(covered)
+            pairs = zip(covered.T, given.T, strict=True)
+            counted = [100 * column[has].mean() for column, has in pairs if has.mean() >= 0.5]
+            cells.append(f"{mean_and_range(counted) if counted else '-'}; {100 * given.mean():.0f} %")
+        row(shape, *cells)
 
 
 def efficiency_covers(
@@ -312,7 +280,10 @@ def efficiency_covers(
     exact = [curves.Curve(np.array(ks), np.stack([chances @ each] * 2), 10**9) for each in laws]
     truth = [factor.times for factor in curves.factors(*exact, EFFICIENCY_AT)]
     c = rng.choice(n + 1, p=chances, size=max(PROBLEMS))
-    sides = [p[c] if name == "random" else hits(n, name, c, rng) for name, p in zip(pair, laws, strict=True)]
+    sides = []  # the chance of a correct response among the first k, or its share in five trials, (problems, n)
+    for name, p in zip(pair, laws, strict=True):
+        within = law(n, name).ranks(c, 5, rng)[..., None] <= np.arange(1, n + 1) if name != "random" else None
+        sides.append(p[c] if within is None else within.mean(axis=1) * (c > 0)[:, None])
     rows = []
     for problems in PROBLEMS:
         with mock.patch.object(stats, "resamples", lambda size, _: weights[size]):  # the same for all repetitions
@@ -320,20 +291,6 @@ def efficiency_covers(
         ends = [factor.times_ci for factor in curves.factors(*both, EFFICIENCY_AT)]
         rows.append([(e[0] or 0) <= true <= e[1] if e else np.nan for e, true in zip(ends, truth, strict=True)])
     return np.array(rows, float)
-
-
-def hits(n: int, selector: str, c: Array, rng: np.random.Generator) -> Array:
-    """The share of five trials with a correct response among the first k, (problems, n)."""
-    within = law(n, selector).ranks(c, 5, rng)[..., None] <= np.arange(1, n + 1)
-    return within.mean(axis=1) * (c > 0)[:, None]
-
-
-def _where_given(covered: Array) -> str:
-    """The coverage of the experiments (repeats, experiments) that count, and the share of all that have an interval."""
-    given = ~np.isnan(covered)
-    counted = [100 * column[has].mean() for column, has in zip(covered.T, given.T, strict=True) if has.mean() >= 0.5]
-    shown = f"{np.mean(counted):.1f} ({min(counted):.1f} to {max(counted):.1f})" if counted else "-"
-    return f"{shown}; {100 * given.mean():.0f} %"
 
 
 def main() -> None:

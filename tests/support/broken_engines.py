@@ -21,28 +21,15 @@ class Stateful(Letters):  # takes a state that no engine gives
     state = "first"
 
 @broken("embedder", "contract")
-class Distinct(Letters):  # returns a row for each distinct text
-    def embed(self, problem, texts): return super().embed(problem, list(dict.fromkeys(texts)))
-
-@broken("embedder", "contract")
 class Normed(Letters):  # divides by the length of a vector, also where it is 0
     def embed(self, problem, texts):
         vectors = super().embed(problem, texts)
         with np.errstate(all="ignore"):
             return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-@broken("embedder", "contract")
-class Noisy(Letters):  # adds noise
-    def embed(self, problem, texts):
-        return super().embed(problem, texts) + np.random.default_rng().normal(size=(len(texts), 8))
-
 @broken("embedder", "same-text-same-vector")
 class Placed(Letters):  # adds each text's place
     def embed(self, problem, texts): return super().embed(problem, texts) + np.arange(len(texts))[:, None]
-
-@broken("embedder", "unusual-texts")
-class Wordy(Letters):  # takes the first word of each text
-    def embed(self, problem, texts): return np.array([[float(len(text.split()[0])), 1] for text in texts])
 
 @broken("embedder", "unusual-texts")
 class Vocabulary(Letters):  # needs one word in one of the texts, as scikit-learn's vectorizers do
@@ -50,10 +37,6 @@ class Vocabulary(Letters):  # needs one word in one of the texts, as scikit-lear
         if not any(texts):
             raise ValueError("empty vocabulary")
         return super().embed(problem, texts)
-
-@broken("embedder", "unusual-texts")
-class Encoding(Letters):  # encodes as UTF-8, strictly
-    def embed(self, problem, texts): return np.array([[len(text.encode()), 1.0] for text in texts])
 
 @broken("embedder", "unusual-texts")
 class Centring(Letters):  # divides by n - 1
@@ -73,10 +56,6 @@ class Hashing(Letters):  # hashes words with Python's hash()
             for word in text.split():
                 row[hash(word) % 64] += 1
         return rows
-
-@broken("embedder", "parameters-round-trip")
-class Unsaid(Letters):  # has a parameter that no result records
-    def __init__(self, power: float = 2.0): pass
 
 # Engines
 
@@ -124,48 +103,14 @@ class OneStream(SoundEngine):  # draws all rows of a call from one stream
         base = 1000 * sum(request.seeds) + 10 * request.n
         return super().sample(replace(request, seeds=[base + j for j in range(len(request.seeds))]))
 
-@broken("engine", "rows-of-their-own")
-class Monotonous(SoundEngine):  # gives every row the first row's words
-    def sample(self, request):
-        sampled = super().sample(request)
-        first = [(made.texts[0], made.token_ids[0]) for made in sampled]
-        return [
-            replace(
-                made, texts=[text] * len(made), token_ids=[ids] * len(made), logprobs=np.full(len(made), -1.0), states=s
-            )
-            for made, (text, ids) in zip(sampled, first, strict=True)
-            for s in [{"mean": np.eye(8, dtype=np.float32)[[ids[0]] * len(made)]} if request.states else {}]
-        ]
-
-@broken("engine", "rows-of-their-own")
-class OneSeed(SoundEngine):  # draws the same rows for every problem
-    def sample(self, request): return super().sample(replace(request, seeds=[0] * len(request.seeds)))
-
-@broken("engine", "hidden-states")
-class Disturbed(SoundEngine):  # draws other rows when states are asked for
-    def sample(self, request):
-        return super().sample(replace(request, seeds=[seed + bool(request.states) for seed in request.seeds]))
-
-@broken("engine", "hidden-states")
-class Double(SoundEngine):  # gives float64 states
-    def _pooled(self, responses): return super()._pooled(responses).astype(np.float64)
-
 @broken("engine", "hidden-states")
 class Forgetful(SoundEngine):  # encodes without the end-of-sequence token
     def encode(self, prompt, responses, states, report=lambda rows: None):
         return {"mean": self._pooled(responses) * 0.9}
 
 @broken("engine", "refuses-what-it-cannot")
-class Boundless(SoundEngine):  # takes any length
-    def check(self, prompts, max_tokens): pass
-
-@broken("engine", "refuses-what-it-cannot")
 class Obliging(SoundEngine):  # takes a sampler that steers, and samples as ever
     def sample(self, request): return super().sample(replace(request, sampler=Sampler()))
-
-@broken("engine", "progress-reported")
-class Silent(SoundEngine):  # reports no progress
-    def sample(self, request): return super().sample(replace(request, report=lambda rows: None))
 
 @broken("engine", "progress-reported")
 class Hasty(SoundEngine):  # says that the first two responses were all

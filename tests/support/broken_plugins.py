@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from harness import hookimpl
-from support import broken_engines, broken_on_pools, broken_selectors, broken_tasks
+from support import broken_engines, broken_selectors, broken_tasks
 from support.broken import BY_KIND, Sound
 
-MODULES = (broken_selectors, broken_on_pools, broken_tasks, broken_engines)  # importing them fills BY_KIND
+MODULES = (broken_selectors, broken_tasks, broken_engines)  # importing them fills BY_KIND
 
 
 @hookimpl

@@ -1,9 +1,10 @@
-"""Selectors with one mistake each: of form, of randomness, of state, and of what they read and keep."""
+"""Selectors with one mistake each."""
 
 from __future__ import annotations
 
 import random
 import sys
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from support.broken import Sound, SoundOnVectors, broken
 
-# Selectors: the form of the answer
+# The form of the answer
 
 # fmt: off
 
@@ -29,9 +30,11 @@ class OffByOne(Sound):  # raises at the last pick
         order = rng.permutation(len(pool))
         yield from (int(order[i + 1]) for i in range(len(pool)))
 
-@broken("selector", "complete")
-class OneBased(Sound):  # counts from 1
-    def rank(self, pool, rng): yield from (rng.permutation(len(pool)) + 1).tolist()
+@broken("selector", "contract")
+class Quitting(Sound):  # ends the process
+    def rank(self, pool, rng):
+        yield 0
+        raise SystemExit(0)
 
 @broken("selector", "complete")
 class FromTheEnd(Sound):  # counts from the end
@@ -42,6 +45,10 @@ class Floats(Sound):  # yields floats
     def rank(self, pool, rng): yield from rng.permutation(len(pool)).astype(float)
 
 @broken("selector", "complete")
+class Mask(Sound):  # yields a mask of the pool where indices are wanted
+    def rank(self, pool, rng): yield from (rng.permutation(len(pool)) < len(pool) // 2).tolist()
+
+@broken("selector", "complete")
 class WithReplacement(Sound):  # draws with replacement
     def rank(self, pool, rng): yield from rng.integers(len(pool), size=len(pool)).tolist()
 
@@ -50,19 +57,11 @@ class AllButOne(Sound):  # forgets the last one
     def rank(self, pool, rng): yield from rng.permutation(len(pool)).tolist()[:-1]
 
 @broken("selector", "complete")
-class OneMore:  # selects k + 1 where it can
+class NeverAll:  # a subset method that asks its library for fewer than n, and one more than k
     needs = ()
-    def select(self, pool, k, rng): return rng.permutation(len(pool))[: k + 1]
+    def select(self, pool, k, rng): return rng.permutation(len(pool))[: min(k + 1, len(pool) - 1)]
 
-@broken("selector", "complete")
-class Mask(Sound):  # yields a mask of the pool where indices are wanted
-    def rank(self, pool, rng): yield from (rng.permutation(len(pool)) < len(pool) // 2).tolist()
-
-# Selectors: randomness and state
-
-@broken("selector", "same-rng-same-order")
-class Entropy(Sound):  # seeds itself
-    def rank(self, pool, rng): yield from np.random.default_rng().permutation(len(pool)).tolist()
+# Randomness and state
 
 @broken("selector", "same-rng-same-order")
 class Borrowed(Sound):  # takes its seed from the process's generator, which it leaves alone
@@ -74,15 +73,6 @@ class Reseeding(Sound):  # seeds numpy's global generator from its rng, and draw
     def rank(self, pool, rng):
         np.random.seed(int(rng.integers(2**31)))
         yield from np.random.permutation(len(pool)).tolist()
-
-@broken("selector", "independent-rankings")
-class Resuming(Sound):  # goes on with a ranking that was left
-    left: ClassVar[dict] = {}
-    def rank(self, pool, rng):
-        key = (len(pool), rng.bit_generator.state["state"]["state"])
-        going = self.left.setdefault(key, iter(rng.permutation(len(pool)).tolist()))
-        yield from going
-        self.left.pop(key, None)
 
 @broken("selector", "independent-rankings")
 class OneScratch(Sound):  # keeps what is left on the selector, for all rankings under way
@@ -106,24 +96,17 @@ class AsTheyCome(Sound):  # leaves the pool in its order
     def rank(self, pool, rng): yield from range(len(pool))
 
 @broken("selector", "permutation-equivariant")
-class FirstIsZero(SoundOnVectors):  # begins with row 0 and takes the farthest from it
-    def key(self, h): return super().key(np.asarray(h, np.float64) - h[0]) * -1
-
-@broken("selector", "permutation-equivariant")
-class FrontHalf(Sound):  # draws its first pick from the front half
-    def rank(self, pool, rng):
-        first = int(rng.integers((len(pool) + 1) // 2))
-        yield first
-        yield from (i for i in rng.permutation(len(pool)).tolist() if i != first)
-
-@broken("selector", "permutation-equivariant")
 class FrontThenFar(SoundOnVectors):  # draws its first pick from the front half, and goes on soundly
     def rank(self, pool, rng):
         first = int(rng.integers((len(pool) + 1) // 2))
         order = list(super().rank(pool, rng))
         yield from (first, *(i for i in order if i != first))
 
-# Selectors: what it sees and keeps
+@broken("selector", "same-in-another-process")
+class Hashed(Sound):  # orders by the hash of the text
+    def rank(self, pool, rng): yield from sorted(range(len(pool)), key=lambda i: hash(pool.texts[i]))
+
+# What it sees and keeps
 
 @broken("selector", "label-blind")
 class Peeking(Sound):  # looks for the verdicts in its callers' frames
@@ -166,10 +149,6 @@ class Undeclared(SoundOnVectors):  # reads vectors and does not say so
     needs = ()
 
 @broken("selector", "reads-what-it-says")
-class UndeclaredScore(Sound):  # reads a score and does not say so
-    def rank(self, pool, rng): yield from np.argsort(-pool.scores["score"], kind="stable").tolist()
-
-@broken("selector", "reads-what-it-says")
 class Misread(Sound):  # reads answers and does not say so
     reads = ("texts",)
     def rank(self, pool, rng):
@@ -182,11 +161,6 @@ class Insisting(Sound):  # takes the best outcome again
         return max(outcomes, key=lambda outcome: outcome.value or 0).index if outcomes else 0
 
 @broken("selector", "abilities")
-class Wavering(Sound):  # picks by a seed of its own after an outcome
-    def pick_after(self, pool, outcomes, rng):
-        return int(np.random.default_rng().choice(np.arange(len(outcomes), len(pool))))
-
-@broken("selector", "abilities")
 class Drifting(Sound):  # goes on from what was verified by a seed of its own
     def rank_after(self, pool, verified, rng):
         yield from np.random.default_rng().permutation(np.setdiff1d(np.arange(len(pool)), verified)).tolist()
@@ -194,3 +168,68 @@ class Drifting(Sound):  # goes on from what was verified by a seed of its own
 @broken("selector", "abilities")
 class Reoffering(Sound):  # offers again what is verified
     def rank_after(self, pool, verified, rng): yield from rng.permutation(len(pool)).tolist()
+
+# Pools out of the ordinary, and large ones
+
+@broken("selector", "unusual-pools")
+class TwoAtLeast(SoundOnVectors):  # divides by n - 1
+    def key(self, h): return super().key(h) / (len(h) - 1)
+
+@broken("selector", "unusual-pools")
+class Cosine(SoundOnVectors):  # divides each vector by its length
+    def key(self, h):
+        h = np.asarray(h, np.float64)
+        length = np.sqrt((h**2).sum(axis=1, keepdims=True))
+        return (h / (length if len(h) > 1 else 1)).sum(axis=1)
+
+@broken("selector", "unusual-pools")
+class ByValue(SoundOnVectors):  # finds a pick's index by its vector, and of copies always the first
+    def rank(self, pool, rng):
+        first = {row.tobytes(): i for i, row in reversed(list(enumerate(pool.embeddings)))}
+        yield from (first[pool.embeddings[i].tobytes()] for i in super().rank(pool, rng))
+
+@broken("selector", "unusual-pools")
+class Single(SoundOnVectors):  # loses every other vector where they are not float32
+    def rank(self, pool, rng):
+        yield from (i for i in super().rank(pool, rng) if pool.embeddings.dtype != np.float64 or i % 2)
+
+@broken("selector", "unusual-pools")
+class Absolute(SoundOnVectors):  # ends where vectors are shorter than a tolerance
+    def rank(self, pool, rng):
+        key = self.key(pool.embeddings)
+        yield from (i for i in super().rank(pool, rng) if not 0 < key[i] < 1e-8)
+
+@broken("selector", "budget")
+class Sleepy(Sound):  # takes 3 ms a pick in large pools
+    def rank(self, pool, rng):
+        for pick in rng.permutation(len(pool)).tolist():
+            time.sleep(0.003 if len(pool) > 100 else 0)
+            yield pick
+
+@broken("selector", "budget")
+class AllPairs(SoundOnVectors):  # makes an array of (n, n, d)
+    def key(self, h):
+        h = np.asarray(h, np.float64)
+        return ((h[:, None] - h[None]) ** 2).sum(axis=(1, 2))
+
+@broken("selector", "budget")
+class Leaking(Sound):  # keeps a matrix of each large pool for ever
+    kept: ClassVar[list] = []
+    def rank(self, pool, rng):
+        if len(pool) > 100:
+            self.kept.append(np.ones((10 * len(pool), len(pool))))
+        yield from rng.permutation(len(pool)).tolist()
+
+@broken("selector", "parameters-round-trip")
+class Unrecorded(Sound):  # has a parameter that no result records
+    def __init__(self, power: float = 2.0):
+        self.power = power
+
+@broken("selector", "parameters-round-trip")
+class Swallowing(Sound):  # takes any parameter and says nothing
+    def __init__(self, **options): pass
+
+@broken("selector", "parameters-round-trip")
+@dataclass(frozen=True)
+class Untyped(Sound):  # a parameter comes back as text
+    rate: str = 0.5

@@ -34,20 +34,8 @@ class NoGrader(Lamps):  # counts its grader's version as a number
     grader = 1
 
 @broken("task", "prompts")
-class Bare(Lamps):  # gives the prompt and no chat
-    def messages(self, problem): return problem.prompt
-    def plain(self, problem): return problem.prompt
-
-@broken("task", "prompts")
 class Blank(Lamps):  # has nothing to say to base models
     def plain(self, problem): return ""
-
-@broken("task", "hostile-responses")
-class Fragile(Lamps):  # raises for a response that is long
-    def verify(self, problem, response):
-        if len(response) > 50_000:
-            raise RecursionError("too deep")
-        return super().verify(problem, response)
 
 @broken("task", "hostile-responses")
 class Excusing(Lamps):  # calls a response that it cannot encode an error of its own
@@ -74,20 +62,10 @@ class Moody(Lamps):  # takes an answer once
 class Batched(Lamps):  # grades a batch in another order
     def verify_all(self, problem, responses, *, finish): return super().verify_all(problem, responses)[::-1]
 
-@broken("task", "pure-verdicts")
-class Scribbling(Lamps):  # notes on the problem what it graded
-    def verify(self, problem, response):
-        problem.meta["graded"] = problem.meta.get("graded", 0) + 1
-        return super().verify(problem, response)
-
 @broken("task", "answers-are-text")
 class Numbers(Lamps):  # gives answers that are no text
     def answer(self, problem, response): return len(response)
     def verify(self, problem, response): return correct() if problem.reference in response.split() else wrong()
-
-@broken("task", "equal-keys-equal-verdicts")
-class OneKey(Lamps):  # keys verdicts by too little
-    def verdict_key(self, problem, response, answer, *, finish): return str(len(response) > 1000)
 
 @broken("task", "reference-is-correct")
 class ByHeart(Lamps):  # knows the first problem's answer only
@@ -118,23 +96,6 @@ class Cold:  # has a temperature and nothing else
 @dataclass(frozen=True)
 class Careless(Sampler):  # checks nothing
     def __post_init__(self): pass
-
-@broken("sampler", "contract")
-@dataclass(frozen=True)
-class Percent(Careless):  # has its top_p in percent
-    top_p: float = 90.0
-
-@broken("sampler", "out-of-range-refused")
-@dataclass(frozen=True)
-class Unbounded(Sampler):  # checks all but top_k
-    def __post_init__(self):
-        Sampler(self.temperature, self.top_p, self.min_p)
-
-@broken("sampler", "out-of-range-refused")
-@dataclass(frozen=True)
-class Endless(Sampler):  # takes an infinite temperature
-    def __post_init__(self):
-        Sampler(min(self.temperature, 100.0), self.top_p, self.min_p, self.top_k)
 
 @broken("sampler", "contract")
 @dataclass

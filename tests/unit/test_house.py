@@ -5,8 +5,8 @@ import re
 import shutil
 import sys
 import tomllib
-from functools import cache
 
+import numpy as np
 import typer.main
 from support.paths import ROOT
 from support.processes import printed_by, run_to_end
@@ -15,71 +15,67 @@ from harness import hookspecs
 from harness.cli import complete
 
 FOLDERS = ("tasks", "selectors", "plugins")
-SOURCE = [path for folder in ("harness", *FOLDERS) for path in sorted((ROOT / folder).rglob("*.py"))]
+SOURCE = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for folder in ("harness", *FOLDERS)
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
 TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name.startswith("test_")]
-DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MAKEFILE = (ROOT / "Makefile").read_text()
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-# Documents that tell, and do not ask, users to type something.
-NO_HINTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "log.md")
+DOCUMENTS = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for path in [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+}
 HEAVY = {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
-
-
-@cache
-def tree(path):
-    return ast.parse(path.read_text())
-
-
-def shown(path):
-    return path.relative_to(ROOT).as_posix()
-
-
-def imported(path):
-    """The top-level names of the modules that a file imports."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield node.module.split(".")[0]
 
 
 def test_the_core_imports_no_plugin_and_nothing_heavy():
     forbidden = {"harness_tasks", "harness_selectors", "harness_plugins", *HEAVY}
-    core = [path for path in SOURCE if path.is_relative_to(ROOT / "harness")]
-    assert [shown(path) for path in core if forbidden & set(imported(path))] == []
-    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in core if path.stem[:2] != "__"]
+    core = {path: text for path, text in SOURCE.items() if path.startswith("harness/")}
+    importing = re.compile(rf"^ *(?:from|import) ({'|'.join(forbidden)})\b", re.M)
+    assert [path for path, text in core.items() if importing.search(text)] == []
+    modules = [path.removesuffix(".py").replace("/", ".") for path in core if "/__" not in path]
     code = f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name)\n"
     assert printed_by(code + f"print(sorted({forbidden!r} & set(sys.modules)))") == "[]"
 
 
+def test_given_vectors_load_nothing_that_they_do_not_need(tmp_path):
+    np.savez(tmp_path / "E.npz", a=np.random.default_rng(0).normal(size=(30, 4)))
+    heavy = HEAVY | {"sklearn", "scipy.stats", "scipy.optimize", "matplotlib"}
+    arguments = ["harness", "select", "--embeddings", "E.npz", "--selector", "repexp", "-k", "3"]
+    code = f"import sys; from harness.cli import main; sys.argv = {arguments!r}\ntry: main()\n"
+    code += f"except SystemExit as stop: print('heavy:', bool(stop.code), sorted({heavy!r} & set(sys.modules)))"
+    assert printed_by(code, cwd=tmp_path).endswith("heavy: False []")
+
+
 def test_no_file_bears_a_stdlib_modules_name_and_the_stdlib_keeps_its_selectors():
-    taken = {name for name in sys.stdlib_module_names if not name.startswith("__")}
-    assert [shown(path) for path in SOURCE + TESTS if path.stem in taken] == []
+    stems = {path: path.rpartition("/")[2].removesuffix(".py") for path in [*SOURCE, *map(str, TESTS)]}
+    assert [path for path, stem in stems.items() if stem in sys.stdlib_module_names and stem[:2] != "__"] == []
     assert [folder for folder in FOLDERS if (ROOT / folder / "__init__.py").exists()] == []
     code = "import selectors, asyncio, subprocess; print(selectors.__file__)"
     assert str(ROOT / "selectors") not in printed_by(code, cwd=ROOT)
 
 
 def test_every_file_of_the_plugin_folders_is_packaged():
-    plugins = {shown(path.parent).replace("/", ".") for path in SOURCE if not path.is_relative_to(ROOT / "harness")}
-    assert {folder for folder in plugins if f"harness_{folder}" not in SETUPTOOLS["packages"]} == set()
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.rpartition("/")[0].replace("/", ".") for path in SOURCE if not path.startswith("harness/")}
+    assert {folder for folder in folders if f"harness_{folder}" not in setuptools["packages"]} == set()
     files = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*") if path.is_file()}
     packaged = set()
-    for package, globs in SETUPTOOLS["package-data"].items():
+    for package, globs in setuptools["package-data"].items():
         folder = ROOT.joinpath(*package.removeprefix("harness_").split("."))
         packaged |= {path for glob in globs for path in folder.glob(glob)}
     assert len(packaged) > 20
-    assert [shown(path) for path in files - packaged if path.suffix not in (".py", ".pyc")] == []
+    assert [str(path) for path in files - packaged if path.suffix not in (".py", ".pyc")] == []
 
 
 def test_every_hook_and_command_is_documented_and_every_command_and_option_that_is_named_exists():
-    text = (ROOT / "docs" / "plugins.md").read_text()
     hooks = [name for name in vars(hookspecs) if name.startswith("register_")]
     assert len(hooks) == 12
-    assert [hook for hook in hooks if hook not in text or not getattr(hookspecs, hook).__doc__] == []
+    plugins = DOCUMENTS["docs/plugins.md"]
+    assert [hook for hook in hooks if hook not in plugins or not getattr(hookspecs, hook).__doc__] == []
     group, unknown = typer.main.get_command(complete()), []
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    text = re.sub(r"\\\n", " ", "\n".join(path.read_text() for path in documents))
+    pages = (text for path, text in DOCUMENTS.items() if path.startswith(("README", "CONTRIBUTING", "docs/")))
+    text = re.sub(r"\\\n", " ", "\n".join(pages))
     assert [name for name in group.commands if f"harness {name}" not in text] == []
     assert [name for name in group.commands["pool"].commands if f"pool {name}" not in text] == []
     for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.S):
@@ -95,30 +91,31 @@ def test_every_hook_and_command_is_documented_and_every_command_and_option_that_
 
 
 def test_every_file_and_make_target_that_the_documents_name_exists():
-    pairs = re.findall(r"^([a-z][a-z-]*)(?=[ a-z-]*:)|(?<= )([a-z-]+)(?=[ a-z-]*:)", MAKEFILE, re.M)
-    targets, unknown = {name for pair in pairs for name in pair if name}, []
+    makefile, unknown = (ROOT / "Makefile").read_text(), []
+    targets = {name for line in re.findall(r"^([a-z][a-z -]*):", makefile, re.M) for name in line.split()}
     folders = r"(?:harness|plugins|selectors|tasks|tests|docs|results)"
-    for path in DOCUMENTS:
-        if path.name == "log.md":  # it names files as they were
+    for path, text in DOCUMENTS.items():
+        if path == "docs/log.md":  # it names files as they were
             continue
-        text = path.read_text()
         named = [word for pair in re.findall(r"^make ([a-z-]+)|`make ([a-z -]+)`", text, re.M) for word in pair]
-        unknown += [(shown(path), name) for name in " ".join(named).split() if name not in targets]
+        unknown += [(path, name) for name in " ".join(named).split() if name not in targets]
         files = re.findall(rf"(?<![\w./-]){folders}/(?!\S*NAME)[\w./-]+\.(?:py|md|json|jsonl)\b", text)
-        files += [f"{shown(path.parent)}/{link}" for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
+        beside = path.rpartition("/")[0] or "."
+        files += [f"{beside}/{link}" for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
         here = (ROOT, ROOT / "harness")
-        unknown += [(shown(path), name) for name in files if not any((root / name).exists() for root in here)]
+        unknown += [(path, name) for name in files if not any((root / name).exists() for root in here)]
     assert unknown == []
 
 
 def test_what_asks_for_make_has_a_form_for_users_without_a_checkout():
     make = re.compile(r"\bmake (?:run|vllm|verl|esm)\b")
-    texts = {}
-    for path in SOURCE:
-        constants = (node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Constant))
-        texts |= {f"{shown(path)}: {text[:40]}": text for text in constants if isinstance(text, str)}
-    texts |= {shown(path): path.read_text() for path in DOCUMENTS if path.name not in NO_HINTS}
-    texts = {where: text for where, text in texts.items() if make.search(text) and not where.startswith("tests/")}
+    for_developers = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/log.md")
+    texts = {path: text for path, text in DOCUMENTS.items() if path.startswith("docs") or "/" not in path}
+    texts = {path: text for path, text in texts.items() if path not in for_developers}
+    for path in (path for path, text in SOURCE.items() if make.search(text)):
+        constants = [node.value for node in ast.walk(ast.parse(SOURCE[path])) if isinstance(node, ast.Constant)]
+        texts |= {f"{path}: {text[:40]}": text for text in constants if isinstance(text, str)}
+    texts = {where: text for where, text in texts.items() if make.search(text)}
     assert len(texts) >= 3
     assert [where for where, text in texts.items() if "pip install" not in text] == []
 
@@ -135,18 +132,17 @@ plugins/rl/verl_steps.py tasks/sandbox/forked.py tasks/sandbox/tiers.py
 
 def test_json_from_outside_is_read_by_one_function():
     reading = re.compile(r"\bjson\.loads?\(|\bfrom json import|\borjson\b")
-    found = {shown(path) for path in SOURCE if reading.search(path.read_text())} - {"harness/system/json_text.py"}
+    found = {path for path, text in SOURCE.items() if reading.search(text)} - {"harness/system/json_text.py"}
     assert sorted(found - set(READS_ITS_OWN.split())) == []
 
 
 def test_every_folder_of_the_source_has_tests_in_its_mirror_and_no_test_file_imports_another():
-    folders = {path.parent.relative_to(ROOT) for path in SOURCE if path.name != "__init__.py"}
+    folders = {path.rpartition("/")[0] for path in SOURCE if not path.endswith("__init__.py")} - {"harness"}
     unit = ROOT / "tests" / "unit"
-    mirrored = {path.parent.relative_to(unit) for path in TESTS if path.is_relative_to(unit)}
-    alone = {folder for folder in folders - mirrored if len(folder.parts) <= 3 and str(folder) != "harness"}
-    assert sorted(map(str, alone)) == []
+    mirrored = {path.parent.relative_to(unit).as_posix() for path in TESTS if path.is_relative_to(unit)}
+    assert sorted(folder for folder in folders - mirrored if folder.count("/") <= 2) == []
     another = re.compile(r"^ *(?:from|import) .*\b(?:test_\w+|conftest)\b", re.M)
-    assert [shown(path) for path in TESTS if another.search(path.read_text())] == []
+    assert [str(path) for path in TESTS if another.search(path.read_text())] == []
 
 
 def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):

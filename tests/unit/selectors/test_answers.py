@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.refusals import refusal_of
 from support.selector_pools import after, assert_equally_often, assert_law, mixed_pool, pool_of, ranked
 
 from harness import Outcome
@@ -21,41 +20,35 @@ from harness_selectors.uniform import Dedup, Uniform
 ANSWERS = st.lists(st.sampled_from(["1", "2", "3", "4", None]), min_size=1, max_size=12)
 SEEDS = st.integers(0, 99)
 
-# Majority and round-robin
-
 
 @given(answers=ANSWERS, seed=SEEDS)
 def test_answers_come_whole_or_in_turn_the_commonest_first_and_what_has_none_last(answers, seed):
     votes = Counter(answer for answer in answers if answer is not None)
-    order = ranked(Majority(), pool_of(answers=answers), seed)
-    picked = [answers[index] for index in order]
+    picked = [answers[index] for index in ranked(Majority(), pool_of(answers=answers), seed)]
     runs = [answer for i, answer in enumerate(picked) if i == 0 or picked[i - 1] != answer]
-    assert sorted(runs, key=lambda answer: (answer is None, -votes[answer])) == runs
-    assert len(set(runs)) == len(runs)
+    assert sorted(set(runs), key=lambda answer: (answer is None, -votes[answer], runs.index(answer))) == runs
     order = ranked(AnswerRoundRobin(), pool_of(answers=answers), seed)
     seen, turns = Counter(), []
     for answer in (answers[index] for index in order):
         turns.append((answer is None, seen[answer] if answer else 0, -votes[answer]))
         seen[answer] += 1
     assert turns == sorted(turns)
-    named = ["none" if answer is None else answer for answer in answers]
+    named = pool_of(answers=["none" if answer is None else answer for answer in answers])
     order = ranked(AnswerRoundRobin(unanswered="cluster"), pool_of(answers=answers), seed)
-    assert order == ranked(AnswerRoundRobin(), pool_of(answers=named), seed)
+    assert order == ranked(AnswerRoundRobin(), named, seed)
 
 
 def test_every_order_that_votes_turns_and_ties_allow_comes_equally_often():
     pool = pool_of(answers=["a", "b", "a", "c", None])
     orders = [(*first, *others, 4) for first in permutations((0, 2)) for others in permutations((1, 3))]
-    assert_equally_often(Majority(), pool, orders, 1500)
+    assert_equally_often(Majority(), pool, orders, 800)
     orders = [(a, *others, b, 4) for a, b in ((0, 2), (2, 0)) for others in permutations((1, 3))]
-    assert_equally_often(AnswerRoundRobin(), pool, orders, 1500)
-    answers = ["a", "b", "a", "b"]
-    allowed = (answers, answers[::-1])
-    orders = {(*order, 4) for order in permutations(range(4)) if [answers[index] for index in order] in allowed}
-    assert_equally_often(OutcomeUcb(), pool_of(answers=[*answers, None]), orders, 1500)
+    assert_equally_often(AnswerRoundRobin(), pool, orders, 800)
+    orders = {o for o in permutations(range(5)) if o[4] == 4 and [i % 2 for i in o[:4]] in ([0, 1, 0, 1], [1, 0, 1, 0])}
+    assert_equally_often(OutcomeUcb(), pool_of(answers=["a", "b", "a", "b", None]), orders, 800)
     pool, rng = pool_of(answers=["a"] * 8 + ["b", "c"]), np.random.default_rng(7)
     law = dict.fromkeys("abc", 1 / 3)  # in random order a common answer is no more likely to be first
-    assert_law(lambda: pool.answers[next(AnswerRoundRobin(order="random").rank(pool, rng))], law, 1000)
+    assert_law(lambda: pool.answers[next(AnswerRoundRobin(order="random").rank(pool, rng))], law, 600)
 
 
 def test_votes_are_the_sum_of_the_scores_and_the_highest_is_first_inside():
@@ -68,7 +61,7 @@ def test_votes_are_the_sum_of_the_scores_and_the_highest_is_first_inside():
     assert [Majority(**each).needs for each in options] == [(), ("scores",), ("logprobs",), ("scores", "logprobs")]
     pool, rng = pool_of(answers=list("aaabbb"), scores={"rm": [0.1, 0.2, 0.3, 0.3, 0.2, 0.1]}), np.random.default_rng(1)
     law = dict.fromkeys("ab", 1 / 2)  # equal votes, although their sums round otherwise
-    assert_law(lambda: pool.answers[next(Majority(weight="rm").rank(pool, rng))], law, 1000)
+    assert_law(lambda: pool.answers[next(Majority(weight="rm").rank(pool, rng))], law, 600)
 
 
 @pytest.mark.parametrize(("weight", "expected"), [("logprob", "c"), ("mean-logprob", "b")])
@@ -91,57 +84,40 @@ def test_what_was_verified_counts_as_vote_as_turn_and_lowers_its_answers_bonus()
         assert [answers[index] for index in order[:2]] == ["c", "a"]  # 1/8 + 1, then 4/8 + √(1/3)
 
 
-# Answer coverage
-
-RNG = np.random.default_rng(3)
-H = RNG.normal(size=(30, 6)).astype(np.float32)
-LETTERS = [None if value == 7 else str(value) for value in RNG.integers(8, size=30)]
-POOL = pool_of(embeddings=H, answers=LETTERS)
-
-
 def test_each_answer_has_its_turn_by_the_place_of_its_first_response_over_a_power_of_its_size():
-    places = list(FacilityLocation().rank(POOL, RNG))
+    rng = np.random.default_rng(3)
+    h = rng.normal(size=(30, 6)).astype(np.float32)
+    letters = [None if value == 7 else str(value) for value in rng.integers(8, size=30)]
+    pool = pool_of(embeddings=h, answers=letters)
+    places = list(FacilityLocation().rank(pool, rng))
     for power in (0.0, 0.5, 2.0):
-        order = ranked(AnswerCoverage(power=power), POOL)
+        order, groups = ranked(AnswerCoverage(power=power), pool), {}
         assert sorted(order) == list(range(30))
-        groups = {}
         for index in places:
-            groups.setdefault(LETTERS[index], []).append(index)
+            groups.setdefault(letters[index], []).append(index)
         unanswered = groups.pop(None)
         assert order[-len(unanswered) :] == unanswered
-        first = order[: len(groups)]
         key = {answer: (1 + places.index(group[0])) / len(group) ** power for answer, group in groups.items()}
-        assert [LETTERS[index] for index in first] == sorted(groups, key=key.get)
-        assert all([index for index in order if LETTERS[index] == answer] == groups[answer] for answer in groups)
-    assert [ranked(AnswerCoverage(), POOL.part(range(n))) for n in (0, 1)] == [[], [0]]
-
-
-def test_a_verified_response_was_the_turn_of_its_answer_and_without_answers_it_is_facility_location():
-    order = ranked(AnswerCoverage(), POOL)
-    assert after(AnswerCoverage(), POOL, order[:5]) == order[5:]
-    late = next(index for index in reversed(order) if LETTERS[index] == LETTERS[order[0]])
-    rest = after(AnswerCoverage(), POOL, [late])
-    assert late != order[0]
-    assert LETTERS[late] not in [LETTERS[index] for index in rest[: len(set(LETTERS) - {None}) - 1]]
-    bare = pool_of(embeddings=H, answers=[None] * 30)
+        assert [letters[index] for index in order[: len(groups)]] == sorted(groups, key=key.get)
+        assert all([index for index in order if letters[index] == answer] == groups[answer] for answer in groups)
+    order = ranked(AnswerCoverage(), pool)
+    assert after(AnswerCoverage(), pool, order[:5]) == order[5:]  # a verified response was the turn of its answer
+    late = next(index for index in reversed(order) if letters[index] == letters[order[0]])
+    rest = after(AnswerCoverage(), pool, [late])
+    assert letters[late] not in [letters[index] for index in rest[: len(set(letters) - {None}) - 1]]
+    bare = pool_of(embeddings=h, answers=[None] * 30)
     assert ranked(AnswerCoverage(), bare) == ranked(FacilityLocation(), bare)
-    for power in (-1.0, float("inf"), float("nan")):
-        assert refusal_of(AnswerCoverage, power).startswith("answer-coverage: power must be >= 0")
 
 
-# Outcome UCB
-
-
-@given(
-    selector=st.builds(
-        OutcomeUcb,
-        c=st.sampled_from([0.0, 0.2, 1.0, 50.0]),
-        bonus=st.sampled_from(["historical", "batch"]),
-        value=st.sampled_from(["share", "none"]),
-    ),
-    answers=ANSWERS,
-    seed=SEEDS,
+SELECTORS = st.builds(
+    OutcomeUcb,
+    c=st.sampled_from([0.0, 0.2, 1.0, 50.0]),
+    bonus=st.sampled_from(["historical", "batch"]),
+    value=st.sampled_from(["share", "none"]),
 )
+
+
+@given(selector=SELECTORS, answers=ANSWERS, seed=SEEDS)
 def test_every_pick_has_the_best_share_plus_bonus_left(selector, answers, seed):
     order = ranked(selector, pool_of(answers=answers), seed)
     assert sorted(order) == list(range(len(answers)))
@@ -177,15 +153,11 @@ def test_with_verdicts_an_answer_that_was_wrong_waits_and_one_that_was_right_com
 def test_responses_without_an_answer_come_last_and_without_outcomes_it_is_outcome_ucb():
     pool = pool_of(answers=[None, "a", None, "a", "b"])
     wrong = [Outcome(index, 0.0) for index in (1, 3, 4)]
-    picks = {OutcomeUcbSeen().pick_after(pool, wrong, np.random.default_rng(seed)) for seed in range(40)}
-    assert picks == {0, 2}
+    assert {OutcomeUcbSeen().pick_after(pool, wrong, np.random.default_rng(seed)) for seed in range(40)} == {0, 2}
     assert ranked(OutcomeUcbSeen(), pool, 3) == ranked(OutcomeUcb(), pool, 3)
 
 
-# Dedup
-
-
-def test_it_is_uniform_with_the_repeats_and_those_of_what_was_verified_moved_to_the_end():
+def test_dedup_is_uniform_with_the_repeats_and_those_of_what_was_verified_moved_to_the_end():
     pool = mixed_pool(50)
     for selector, keys in ((Dedup(), pool.texts), (Dedup(by="answer"), pool.answers)):
         firsts, repeats, seen = [], [], {None}
