@@ -34,17 +34,19 @@ def test_a_memo_makes_what_it_lacks_keeps_it_at_once_and_never_a_fault_of_ours(t
 
 
 def test_half_a_line_of_a_memo_and_a_damaged_one_are_missing_and_the_others_stay(tmp_path):
-    path, names = tmp_path / "p.jsonl", ["a", "bb", "ccc"]
-    Memo(path).filled(names, lambda some: [len(name) for name in some])
-    whole = path.read_bytes()
-    for place in range(0, len(whole), 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        assert set(Memo(path).values) <= {1, 2, 3}
-        assert len(Memo(path).values) >= 1
-        path.write_bytes(whole[:place])  # as a killed process leaves it; the next begins a line of its own
-        Memo(path).filled(["dddd"], lambda some: [4])
+    path, whole = tmp_path / "p.jsonl", {"a": 1, "bb": 2, "ccc": 3}
+
+    def filled(names):
+        return Memo(path).filled(names, lambda some: [len(name) for name in some])
+
+    filled(list(whole))
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        assert set() < set(Memo(path).values) <= {1, 2, 3}
+        path.write_bytes(content[:place])  # as a killed process leaves it; the next begins a line of its own
+        assert (filled(["dddd"]), filled(list(whole))) == ({"dddd": 4}, whole)
         assert 4 in Memo(path).values
-        assert Memo(path).filled(names, lambda some: [len(name) for name in some]) == {"a": 1, "bb": 2, "ccc": 3}
 
 
 DAMAGE = {

@@ -85,11 +85,6 @@ def test_a_long_run_is_not_begun_where_nobody_can_be_asked(shuffled, tmp_path, m
     assert (refused.code, list(tmp_path.glob("runs/**/*.parquet"))) == (2, [])
 
 
-def test_less_than_that_is_begun_unasked(shuffled):
-    with pytest.raises(AssertionError, match="it was begun"):
-        shuffled("--executor elsewhere --data 1250")
-
-
 def test_the_work_is_problems_by_responses_by_tokens_where_the_data_is_lacking(shuffled):
     remote = "--engine remote --n 5 --max-tokens 7 --task distant --dry-run"
     dry = shuffled(remote)

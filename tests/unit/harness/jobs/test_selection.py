@@ -85,15 +85,6 @@ def test_without_vectors_or_embedder_it_takes_tfidf_and_says_so_in_one_line(orde
     assert orders.remarks == "selector 'dedup' reads no vectors: none are made\n"
 
 
-def test_vectors_alone_are_enough_their_rows_are_the_responses(orders, write):
-    vectors = {name: of_duplicates(n, 3, n) for name, n in (("plate b", 50), ("plate a", 8))}
-    path = write("E.safetensors", vectors)
-    chosen = orders("kcenter:first=max", 8, embeddings=path)
-    assert sorted(chosen["plate a"]) == list(range(8))
-    pool = write("P.jsonl", [{"problem_id": name, "responses": ["x"] * len(h)} for name, h in vectors.items()])
-    assert orders("kcenter:first=max", 8, pool=pool, embeddings=path) == chosen
-
-
 def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
     lines = [
         {"problem_id": "mine", "prompt": "Say colour 1 (test).", "responses": ["is it red", "say red", "red", "blue"]},
@@ -114,14 +105,10 @@ def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
 
 def test_no_selector_offers_what_was_verified_and_problems_that_the_file_does_not_name_start_fresh(orders, write, pool):
     verified = write("v.jsonl", [{"problem_id": "test/1", "indices": [4]}, {"problem_id": "test/1", "order": [0, 4]}])
-    for selector in ("uniform", "dedup", "spread", "kcenter", "ngram-coverage", "head"):
-        chosen = orders(selector, 3, pool=pool, verified=verified)
+    for selector in ("uniform", "dedup", "kcenter", "ngram-coverage", "head"):
+        fresh, chosen = (orders(selector, 3, pool=pool, **options) for options in ({}, {"verified": verified}))
         assert sorted(chosen["test/1"]) == [1, 2, 3]
-        assert len(set(chosen["test/0"])) == 3
-    fresh = orders("kcenter", 3, pool=pool)
-    verified = write("v.jsonl", [{"problem_id": "test/2", "indices": []}, {"problem_id": "test/1", "indices": [0]}])
-    chosen = orders("kcenter", 3, pool=pool, verified=verified)
-    assert [chosen[name] for name in ("test/0", "test/2")] == [fresh[name] for name in ("test/0", "test/2")]
+        assert chosen | {"test/1": 0} == fresh | {"test/1": 0}
 
 
 PLUGIN = """
