@@ -141,9 +141,8 @@ def test_the_rows_the_table_and_a_flat_frame_are_the_command_lines(door, harness
     assert json.loads(json.dumps([row.to_json() for row in results])) == harness(*command, "--json").rows
     assert (len(results), results[0], results[-1:]) == (2, results.rows[0], results.rows[1:])
     frame = results.to_pandas()
-    assert list(frame["selector"]) == ["spread", "head"]
     assert frame["samples_to_correct"][0] == results[0].samples_to_correct
-    assert np.isnan(frame["samples_to_correct"][1])
+    assert np.isnan(frame["samples_to_correct"][1])  # a subset method has none
     assert frame["improvement_ci_low"][0] == results[0].improvement_ci[0]
     assert frame["pass_at_k_4"].tolist() == [row.pass_at_k["4"] for row in results]
     assert frame.map(lambda value: isinstance(value, (dict, list, tuple))).sum().sum() == 0
@@ -209,20 +208,18 @@ def test_a_fault_of_run_is_one_line_and_long_work_begins_with_yes(door, monkeypa
 def test_results_are_read_from_stores_folders_files_and_keys(door, harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refusal_of(read_results) == "read_results: no cells in results, runs/cells"
-    assert "no cell whose key begins so in results, runs/cells" in refusal_of(read_results, "feed")
     rows = [*door("spread", "shuffle", store="runs"), *door("spread", store="runs", seed=1)]
-    rows += door("spread", store="runs", n=4)
     assert "raising" in refusal_of(door, "raising", store="runs")
     results = read_results("runs")
-    assert [len(row.seeds) for row in results if row.selector == "spread" and row.n == 16] == [2]
-    assert (len(results.failures), len(results.boards)) == (1, 3)
+    assert [(row.selector, len(row.seeds or [0])) for row in results] == [("spread", 2), ("shuffle", 1)]
+    assert (len(results.failures), len(results.boards)) == (1, 2)
     assert [row.cell for row in read_results("runs/cells")] == [row.cell for row in read_results()]
     for name in (f"runs/cells/{rows[1].cell}.json", rows[1].cell[:9]):
         assert [row.cell for row in read_results(name)] == [rows[1].cell]
     shown = harness("leaderboard", "runs/cells").out
     assert results.table() == shown.rpartition("written: ")[0]
-    frame, written = results.to_pandas(), list(csv.DictReader(Path("runs/leaderboard.csv").read_text().splitlines()))
-    written = [line for line in written if line["control"] in ("", "False")]
+    written = list(csv.DictReader(Path("runs/leaderboard.csv").read_text().splitlines()))
+    frame, written = results.to_pandas(), [line for line in written if line["control"] in ("", "False")]
     assert list(frame["cell"]) == [line["cell"] for line in written]
     assert set(frame.columns) <= set(written[0])
     shutil.copy(f"runs/cells/{rows[0].cell}.json", "other.json")
@@ -230,8 +227,7 @@ def test_results_are_read_from_stores_folders_files_and_keys(door, harness, tmp_
         "read_results: cell other.json: is named otherwise than its"
     )
     both = read_results("runs", "other.json")
-    assert (len(both), len(both.faults)) == (len(results), 1)
-    assert "not counted: cell other.json: is named" in both.table()
+    assert (len(both), "not counted: cell other.json: is named" in both.table()) == (len(results), True)
 
 
 SCRIPT = """

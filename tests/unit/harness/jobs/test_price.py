@@ -101,17 +101,17 @@ def test_the_work_is_problems_by_responses_by_tokens_where_the_data_is_lacking(s
     assert "no road leads there" in error_line(shuffled(f"{remote} --split broken"))  # of no known number
 
 
-@pytest.mark.parametrize(("answer", "begun"), [(" YES ", True), ("n", False), ("", False)])
-def test_at_a_terminal_long_work_is_asked_about_once(monkeypatch, answer, begun):
+@pytest.mark.parametrize("answer", [" YES ", "n", ""])
+def test_at_a_terminal_long_work_is_asked_about_once(monkeypatch, answer):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     progress, long = Progress(Terminal(), asks=True), Outlook(3600.0)
     monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
-    if begun:
-        for _ in range(2):
-            price.require_consent("run", long, progress, "--n helps")
+    if answer == " YES ":
+        price.require_consent("run", long, progress, "--n helps")
+        price.require_consent("run", long, progress, "--n helps")
     else:
         line = refusal_of(price.require_consent, "run", long, progress, "--n helps")
         assert line.startswith("run: not begun, since it takes up to about 1:00:00: add --yes")

@@ -75,21 +75,19 @@ def test_scores_are_made_once_for_problems_that_lack_them_and_only_rankings_by_a
     assert outcome.rows[0]["samples_to_correct"] == 1.5  # "audio" has most vowels, "a" fewer than "aa"
     new = [path.parent.name for path in files_of(tmp_path / "runs", "orders") if path not in before]
     assert [name.split(".")[1] for name in new] == ["score"] * len(POOL)
-    again, scored = scoring("score")
-    assert (scored, "scores: reused for 2 of 2 problems" in again.err) == (0, True)
-    [_, path] = files_of(tmp_path / "runs", "scores")
-    path.unlink()
+    files_of(tmp_path / "runs", "scores")[1].unlink()
     assert scoring("majority:weight=vowels")[1] == 4
 
 
 def test_a_selection_scores_with_the_scorer_of_a_run_and_keeps_it(scoring):
-    outcome, scored = scoring("score", command=("select", "-k", 2))
+    select = ("select", "-k", 2)
+    outcome, scored = scoring("score", command=select)
     assert ([row["order"] for row in outcome.rows], scored) == ([[2, 1], [0, 3]], 8)
-    assert scoring("score")[1] == 0
-    bare, _ = scoring("score-mmr", command=("select", "-k", 2), scorer=())
+    again, scored = scoring("score")
+    assert (scored, "scores: reused for 2 of 2 problems" in again.err) == (0, True)
+    bare, _ = scoring("score-mmr", command=select, scorer=())
     assert "selector 'score-mmr' reads scores, and problem 'p' has none: give `scores`" in error_line(bare)
-    outcome, scored = scoring("uniform", command=("select", "-k", 2))
-    assert (scored, "reads no scores: none are made" in outcome.err) == (0, True)
+    assert "reads no scores: none are made" in scoring("uniform", command=select)[0].err
 
 
 def test_scores_in_memory_are_given_by_problem_and_name():
