@@ -23,24 +23,15 @@ def random_calls(outcome):
     return outcome.rows[0]["samples_to_correct_random"]
 
 
-def test_a_pool_runs_without_a_model_and_reports_like_a_sampled_one(run_pool):
-    rated = [LINES[0] | {"logprobs": [-3, -2, -1, -4]}]
-    assert run_pool(rated, "--selector", "likely").rows[0]["samples_to_correct"] == 3
-    outcome = run_pool(LINES, "--selector", "spread", "--selector", "shuffle")
-    assert "embedder: tfidf, since the pool has neither --embeddings nor --model" in outcome.err
-    first, second = outcome.rows
-    assert (first["model"], first["embedder"], first["n"], first["problems"]) == ("pool", "tfidf", 4, 3)
-    assert first["solvable"] == 3  # red, green and blue are each said
-    assert second["samples_to_correct_random"] == pytest.approx((5 / 3 + 5 / 2 + 5 / 2) / 3)
-
-
 def test_the_pools_own_verdicts_are_taken_however_its_lines_joined_unless_regraded(run_pool):
     by_prompt = LINES[1] | {"problem_id": "a", "prompt": "Say colour 1 (test)."}
     lines = [by_prompt | {"correct": [False] * 4}, LINES[0] | {"correct": [False, True, True, False]}]
     taken = run_pool(lines)
     assert random_calls(taken) == pytest.approx((5 / 3 + 5) / 2)
     assert "verdicts: the pool's own (`correct`); --regrade grades anew" in taken.err
-    assert random_calls(run_pool(lines, "--regrade", "--n", "2")) == pytest.approx((3 / 2 + 3) / 2)
+    regraded = run_pool(lines, "--regrade", "--n", "2", "--selector", "spread")
+    assert random_calls(regraded) == pytest.approx((3 / 2 + 3) / 2)
+    assert "embedder: tfidf, since the pool has neither --embeddings nor --model" in regraded.err
 
 
 def test_a_pool_with_verdicts_needs_no_task_and_a_dry_run_over_it_keeps_nothing(run_pool, tmp_path):

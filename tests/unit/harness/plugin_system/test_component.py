@@ -133,7 +133,7 @@ def test_imports_in_functions_in_a_circle_and_in_try_are_followed_within_the_top
     picks = importlib.import_module("circle.picks").Picks()
     files = code_files("circle.picks")
     names = {str(file.relative_to(folder / "circle").with_suffix("")) for file in files}
-    assert names == {"picks", "a", "_slow", "heavy/part"}
+    assert names - {"heavy/__init__"} == {"picks", "a", "_slow", "heavy/part"}
     hashes = {source_hash(picks)}
     for file in files:
         file.write_text(f"{file.read_text()}# a comment counts\n")
