@@ -59,9 +59,7 @@ POOL = {"a": [False, False, True, False], "b": [False] * 3}
 
 @pytest.fixture
 def ranked(run, tmp_path, plugin):
-    """Rank a pool of responses with these verdicts by a selector of `SELECTORS`; the outcome, and each problem's
-    (trial, k, picks).
-    """
+    """Rank a pool with these verdicts by a selector of `SELECTORS`: the outcome, and a problem's (trial, k, picks)."""
     own = plugin(SELECTORS, selector=re.findall(r"class (\w+)", SELECTORS))
 
     def call(selector, *options, pool=POOL, store=tmp_path / "runs", **columns):
