@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.paths import TOY
 from support.stores import is_of_control
 
 HEAD = """
@@ -44,16 +43,6 @@ def plugin(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture
-def run(harness, tmp_path):
-    """`harness run` with the toy's plugins and those of a file: `run(own, "--task", ...)`."""
-
-    def call(own, *options, store=tmp_path / "runs"):
-        return harness("run", "--plugin", TOY, "--plugin", own, "--store", store, "--json", *options)
-
-    return call
 
 
 @pytest.fixture

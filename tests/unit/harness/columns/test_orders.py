@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support.json_lines import write_json_lines
+from support.paths import TOY
 from support.processes import descendants
 from support.refusals import refusal_of, wrongly_refused
 from support.searches import Recorder
@@ -58,7 +59,7 @@ POOL = {"a": [False, False, True, False], "b": [False] * 3}
 
 
 @pytest.fixture
-def ranked(run, tmp_path, plugin):
+def ranked(harness, tmp_path, plugin):
     """Rank a pool with these verdicts by a selector of `SELECTORS`: the outcome, and a problem's (trial, k, picks)."""
     own = plugin(SELECTORS, selector=re.findall(r"class (\w+)", SELECTORS))
 
@@ -71,7 +72,7 @@ def ranked(run, tmp_path, plugin):
         path = write_json_lines(tmp_path / "pool.jsonl", lines)
         sizes, before = ("--n", 3) if pool is POOL else (), set(files_of(store, "orders"))
         fixed = ("--pool", path, "--trials", 3, "--seed", 5, *sizes, "--selector", selector)
-        outcome = run(own, *fixed, *options, store=store)
+        outcome = harness("run", "--plugin", TOY, "--plugin", own, "--store", store, "--json", *fixed, *options)
         made = [read(each) for each in sorted(set(files_of(store, "orders")) - before)]
         picks = [[tuple(row.values()) for row in table.to_pylist()] if table.num_columns else [] for table in made]
         return outcome, picks
@@ -136,9 +137,9 @@ def test_broken_selectors_fail_alone_and_are_named_with_problem_and_trial(ranked
     assert ranked("probable", logprobs=given)[0].code == 0
 
 
-def test_a_selector_sees_the_first_responses_with_vectors_centred_over_them_and_no_verdict(run, plugin, noted):
+def test_a_selector_sees_the_first_responses_with_vectors_centred_over_them_and_no_verdict(toy, plugin, noted):
     own = plugin(SELECTORS, selector=["Sees"])
-    run(own, "--task", "colours", "--data", "1", "--engine", "toy", "--n", "5", "--selector", "sees")
+    toy("--plugin", own, "--data", "1", "--n", "5", "--selector", "sees")
     seen, names = noted()[:2]
     texts, vectors, answers, lengths = json.loads(seen)
     assert answers == [text.split()[-1] for text in texts]

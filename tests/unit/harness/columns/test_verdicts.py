@@ -118,13 +118,13 @@ class Measures(Measured, Colours):
 
 
 @pytest.fixture
-def costly(run, tmp_path, plugin):
+def costly(toy, tmp_path, plugin):
     """Run a costly task on two problems of 16 responses, where something fails."""
     own = plugin(COSTLY, task=["Runs", "Measures"])
 
     def call(task, fails="", *options):
         (tmp_path / "plugins" / "fails").write_text(fails)
-        return run(own, "--task", task, "--engine", "toy", "--data", "2", "--selector", "shuffle", *options)
+        return toy("--plugin", own, "--task", task, "--data", "2", "--selector", "shuffle", *options)
 
     return call
 
@@ -181,9 +181,9 @@ class Strict(Colours):
 """
 
 
-def test_the_second_grader_is_asked_once_for_equal_responses_and_its_disputes_are_counted(run, tmp_path, plugin, noted):
+def test_the_second_grader_is_asked_once_for_equal_responses_and_its_disputes_are_counted(toy, tmp_path, plugin, noted):
     own = plugin(STRICT, task=["Strict"])
-    outcome = run(own, "--task", "strict", "--data", "3", "--engine", "toy", "--selector", "shuffle", "--audit")
+    outcome = toy("--plugin", own, "--task", "strict", "--data", "3", "--selector", "shuffle", "--audit")
     asked = noted()
     assert len(asked) == len(set(asked))
     first, texts, second = (
@@ -209,10 +209,10 @@ class Lucky(Colours):
 """
 
 
-def test_the_chance_level_is_by_the_references_of_some_other_problems(run, tmp_path, plugin):
+def test_the_chance_level_is_by_the_references_of_some_other_problems(toy, tmp_path, plugin):
     own = plugin(LUCKY, task=["Lucky"])
-    options = ("--task", "lucky", "--engine", "toy", "--n", 2, "--selector", "shuffle", "--audit")
-    run(own, *options)
+    options = ("--plugin", own, "--task", "lucky", "--n", 2, "--selector", "shuffle", "--audit")
+    toy(*options)
     paths = files_of(tmp_path / "runs", "chance")
     counts = [about(read(path)) for path in paths]
     tried = [2, 3, 3, 2]  # of problems with the same reference none is tried
@@ -226,5 +226,5 @@ def test_the_chance_level_is_by_the_references_of_some_other_problems(run, tmp_p
     assert [entry["chance"] for entry in all_cells(tmp_path / "runs")[0]["problems"]] == counts
     for path in paths:
         path.unlink()
-    run(own, *options)
+    toy(*options)
     assert files_of(tmp_path / "runs", "chance") == paths
