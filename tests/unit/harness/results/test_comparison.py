@@ -56,10 +56,8 @@ def test_it_says_how_many_times_fewer_calls_the_first_needs_at_the_budgets_of_th
     late = cell([entry(f"p{i}", [1 + 2 * (i % 4)] * 2) for i in range(40)], "late")
     value = store(early, late)
     # Solved: early 1/4, 2/4, 3/4, 1 at k = 1, 2, 3, 4; late 1/4, 1/4, 2/4, 2/4, 3/4, 3/4, 1, 1 at k = 1, ..., 8.
-    columns = ("k", "pass_at_k", "calls_behind", "calls", "times")
-    assert [tuple(at[name] for name in columns) for at in value["efficiency"]] == [
-        *((1, 0.25, 1, 1, 1), (2, 0.25, 1, 1, 1), (4, 0.5, 3, 2, 1.5), (8, 1, 7, 4, 1.75))
-    ]
+    times = [(at["k"], at["pass_at_k"], at["calls_behind"], at["calls"], at["times"]) for at in value["efficiency"]]
+    assert times == [(1, 0.25, 1, 1, 1), (2, 0.25, 1, 1, 1), (4, 0.5, 3, 2, 1.5), (8, 1, 7, 4, 1.75)]
     assert (value["largest_efficiency"]["k"], value["largest_efficiency"]["times"]) == (5, 5 / 3)
     other = cell([entry(f"p{i}", [9] * 2, c=0) for i in range(40)], "other", pool="elsewhere", sampler="low-temp")
     value = store(other, early)  # another sampler's pool, which has nothing
