@@ -47,10 +47,9 @@ def test_every_cell_comes_back_to_the_digit_and_the_same_cells_are_the_same_byte
 def test_the_order_to_a_later_hit_and_equal_facts_are_stored_once(tmp_path):
     indices, sizes = random.Random(0).sample(range(20_000), 4_000), []
     for count in (1, 9):
-        orders = [indices[: 4_000 - at] for at in range(count)]
-        several = [[entry("p", [len(order)], c=1, n=20_000, orders=[order])] for order in orders]
-        made = keyed(*(cell(problems, pool="a", seed=seed) for seed, problems in enumerate(several)))
-        published.write(tmp_path / "made.parquet", made)
+        orders = enumerate(indices[: 4_000 - at] for at in range(count))
+        made = [cell([entry("p", [len(o)], 1, 20_000, orders=[o])], pool="a", seed=seed) for seed, o in orders]
+        published.write(tmp_path / "made.parquet", keyed(*made))
         sizes.append((tmp_path / "made.parquet").stat().st_size)
     assert sizes[1] < 1.2 * sizes[0]
 

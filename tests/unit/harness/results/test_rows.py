@@ -1,4 +1,4 @@
-"""Rows: seeds joined, what is averaged, one answer of k, the texts of a table's columns, remarks on its verdicts."""
+"""Rows: seeds joined, what is averaged, one answer of k, remarks on its verdicts."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.cells import cell, entry, keyed, subset_entry
 
-from harness.results import cells, leaderboard, rows
+from harness.results import cells, rows
 from harness.results.rows import answer_remarks, row, verdict_remarks
 from harness.scoring import stats
 
@@ -105,39 +105,17 @@ def test_one_answer_of_k_is_the_mean_over_problems_and_each_pool_of_several_seed
     assert rows.row_of(groups(*pools)[0]).maj_at_k == by_k(0.625, 0.625, 0.75, 1.0)
 
 
-def test_one_answer_of_k_stands_in_a_remark_in_the_leaderboards_files_and_as_curves():
+def test_one_answer_of_k_stands_in_a_remark_and_as_curves():
     made, bare = cell([answered("a", reward=BY_SIZE)]), answered("b", None)
     expected = "a random one (avg@k): 25.0; the commonest answer (maj@4): 50.0; the highest reward (best of 4): 50.0"
     assert list(answer_remarks([row(made)])) == [f"one answer taken from k responses, % correct: {expected}"]
     assert list(answer_remarks([row(cell([bare]))])) == []
-    tables = leaderboard.boards(leaderboard.Gathered(keyed(made)))
-    assert "avg_at_k,maj_at_k_1,maj_at_k_2,maj_at_k_4" in leaderboard.as_csv(tables)
-    assert r"correct: a random one \(avg@k\): 25.0;" in leaderboard.markdown(tables, [])
     curves = rows.one_answer_of([[*made["problems"], bare]]).curves()
     assert list(curves) == ["avg@k", "maj@k", "best of k by reward"]
     assert curves["maj@k"].mean(axis=0) == pytest.approx([0.125, 0.125, 0.25, 0.5])
 
 
-# The texts of a table's columns, and what it remarks on its verdicts.
-
-RANKER = row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
-
-
-def test_a_ranker_has_calls_improvement_p_shares_gain_and_k95_and_what_does_not_exist_is_a_dash():
-    lacking = replace(RANKER, improvement_ci=None, gain_at_k_ci={"2": None}, k95=None)
-    shown = rows.columns([RANKER], False)
-    references, _, texts = rows.lines([RANKER, lacking], shown)
-    heads = ["selector", "samples-to-\ncorrect", "improvement\n[95 %]", "k95\n(saved)", "pass@1\n%"]
-    heads += ["win/tie/loss\n%", "gain@2\npoints [95 %]"]
-    at = [[column.head for column in shown].index(head) for head in heads]
-    assert [[line[place] for place in at] for line in [*references, *texts]] == [
-        ["random (exact)", "3.00", "1", "6", "25.0", "", ""],
-        ["oracle", "1.00", "3.00", "", "100.0", "", ""],
-        ["anti-oracle", "7.00", "0.43", "", "0.0", "", ""],
-        ["spread", "2.00", "1.50 [1.50, 1.50]", "2 (+4)", "0.0", "54/21/25", "+53.6 [+53.6, +53.6]"],
-        ["spread", "2.00", "1.50 [-]", "-", "0.0", "54/21/25", "+53.6 [-]"],
-    ]
-    assert [rows.chance(p) for p in (None, 9e-10, 1e-9)] == ["-", "<1e-9", "1e-09"]
+# What a table remarks on its verdicts.
 
 
 def test_grades_are_added_up_over_pools_and_the_chance_level_is_the_mean_over_problems():
@@ -154,13 +132,6 @@ def test_grades_are_added_up_over_pools_and_the_chance_level_is_the_mean_over_pr
     assert (level["share"], level["share_ci"]) == (pytest.approx(3 / 8), [max(0.0, low), min(1.0, high)])
     spent = rows.trust_in(entries({"answering": [4, 1.5]}, {"answering": [4, 0.25]}), 0)
     assert spent["answering"] == {"responses": 8, "cpu_s": 1.75}
-    several = [("a", "1", 2), ("a", "1", 2), ("b", "0", None), ("b", "1", None)]
-    made = [
-        cell([entry("p0", [1], disputed=disputed)], seed=seed, pool=pool) | {"conditions": {"room": [room]}}
-        for seed, (pool, room, disputed) in enumerate(several)
-    ]
-    joined = rows.row_of(groups(*made)[0])
-    assert (joined.conditions, joined.disputed) == ({"room": ["0", "1"]}, 2)
 
 
 LEVEL = {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}

@@ -18,16 +18,13 @@ def record(seed=0, times=(1, 2, 2), solved=(True, True, False), budget=2):
 
 
 def test_a_record_comes_back_and_what_was_edited_is_refused(tmp_path):
-    stopping_times.write(tmp_path, record())
-    [path] = (tmp_path / "sequences").glob("*.json")
-    written = json.loads(path.read_text())
-    assert stopping_times.read(path) == written == record() | {"checksum": written["checksum"]}
-    for another in (record(times=(1, 1, 2)), record(seed=1)):
-        stopping_times.write(tmp_path, another)
-    assert len(list((tmp_path / "sequences").glob("*.json"))) == 2  # those of one run are one file
+    for made in (record(), record(times=(1, 1, 2)), record(seed=1)):
+        stopping_times.write(tmp_path, made)
+    path, _ = sorted((tmp_path / "sequences").glob("*.json"), key=lambda path: '"seed": 1' in path.read_text())
+    written = json.loads(path.read_text())  # those of one run are one file
+    assert stopping_times.read(path) == written == record(times=(1, 1, 2)) | {"checksum": written["checksum"]}
     for content, fault in (
         ("{", ": not JSON ("),
-        ("[]", "is no sequence of schema 1"),
         (json.dumps(written | {"schema": 2}), "is no sequence of schema 1"),
         (json.dumps(written | {"budget": 3}), "was edited or cut after it was measured"),
     ):
