@@ -79,7 +79,6 @@ def zipped(content):
 
 np.savez(_file := io.BytesIO(), v=np.ones((4, 3)))
 WHOLE = _file.getvalue()
-FLAGS = WHOLE.index(b"PK\x01\x02") + 8
 WRONG = [
     ("v.npz", {"b": np.zeros((4, 2))}, "'v' is not in the file (1 other ids are: 'b')"),
     ("v.npz", {"v": np.zeros((5, 2))}, "'v' has shape (5, 2), expected (4, d): one row a response"),
@@ -92,7 +91,6 @@ WRONG = [
     ("v.npz", {"v": np.array([[{}]] * 4)}, "'v' cannot be read"),
     ("v.safetensors", {"v": np.zeros((4, 2), np.int32)}, "'v' must hold numbers, got I32; save them as float32"),
     ("v.npz", WHOLE[:140] + b"\xff" + WHOLE[141:], "'v' cannot be read"),
-    ("v.npz", WHOLE[:FLAGS] + b"\1" + WHOLE[FLAGS + 1 :], "is encrypted, password required"),
     ("v.npz", zipped(npy("(3, 3)")), "it goes on after the array of shape (3, 3) that its header declares"),
     ("v.npz", zipped(npy("(4, 6000000000000)")), "'v' cannot be read (Unable to allocate"),
     ("v.safetensors", b"\xff" * 40, "v.safetensors cannot be read"),
@@ -101,17 +99,13 @@ WRONG = [
     ("v.npz", sparse(shape=np.array([4, 2**40])), "would take 4.4e+03 GB of memory"),
     ("v.npz", sparse(format=np.array(b"dia")), "a sparse matrix of the format 'dia'; those known are csr, csc, bsr"),
     ("v.npz", VECTORS | {"names": np.array(["x"])}, "'names' holds names, and the file has 2 arrays: write names for"),
-    ("v.npz", {"v": H, "names": np.array(["x", None])}, "'names' must hold texts: save np.array(names, str)"),
     ("v.npz", {"a": np.arange(3), "b": np.arange(4)}, "cannot be read (all input arrays must have the same shape)"),
     ("v.csv", "m1,1,2\nm2,3,4\n", "error to double: invalid value 'm2'; only problem_id, name and id may be text"),
-    ("v.csv", "a,b\n1,2\n3\n", "cannot be read (CSV parse error: Row #3: Expected 2 columns, got 1: 3"),
     ("v.csv", "a,b\n1,2\n1,\n1,2\n1,2\n", "got nan in 1 of 4 rows, row 1 the first"),
     ("v.csv", ",a,b\n0,1,2\n", "a column has no name, as the index has that pandas writes: save it with index=False"),
     ("v.csv", "id,problem_id\nx,y\n", "it needs numbers in columns, or all in one column of lists, got id, problem_id"),
     ("v.csv", "problem_id,a\n,2\n", "row 0: its problem_id is blank"),
-    ("v.parquet", {"a": ["x", "y"]}, "could not convert string to float: 'x'"),
     ("v.parquet", {"a": [[1.0], [2.0, 3.0]]}, "cannot be read (all input arrays must have the same shape)"),
-    ("v.parquet", b"PAR1 and no more PAR1", "v.parquet cannot be read"),
     ("v.npy", np.array([[{}], [{}]]), "cannot be read (Object arrays cannot be loaded"),
     ("v.npy", npy("(3, 4)")[:-1], "cannot be read"),
 ]

@@ -144,7 +144,6 @@ UNITTEST = "import sys, unittest; path = sys.argv.pop()\nclass T(unittest.TestCa
 # A program, which gets the response's file. The response is code that raises NameError.
 ERRORS = [
     PATH + "float(path)",
-    PATH + "raise RuntimeError(f'the log of {path}:\\nstep 1\\nFAILED to dock')",
     PATH + 'raise RuntimeError(f\'what is\\n  File "{path}", line 1, in <module>\\n  File "<string>", line 1, in f\')',
     PATH + DATACLASS + "        {}['licence']\nDock('a')",
     PATH + "try: exec(open(path).read())\nexcept NameError: open('/nowhere/log')",
@@ -155,7 +154,6 @@ ERRORS = [
 ]
 WRONG = [
     "raise SystemExit(1)",
-    "print('Traceback (most recent call last):'); raise SystemExit(1)",
     "import sys; print('  File \"x\", line 1\\nValueError: 3', file=sys.stderr); sys.exit(1)",
     "try: 1 / 0\nexcept ZeroDivisionError: assert False, 'no number'",
     PATH + "exec(open(path).read())",
@@ -171,14 +169,12 @@ COMMANDS = {
     "{python} -c 'import no_such_module' {response_file}": "error",
     "{python} -c 'exec(open(__import__(\"sys\").argv[1]).read())' {response_file}": "wrong",
     "{python} -m no.such.module {response_file}": "error",
-    "env PYTHONHOME=/nowhere {python} {response_file}": "error",
     "{python} {response_file}": "wrong",
     "sh -c 'grep -q 42 {response_file}'": "wrong",
     "sh -c 'no_such_program {response_file}'": "error",
     # No command that may run is refused before.
     "{python} -c pass {response_file} new.py": "correct",
     "{python} check_{index}.py {response_file} --out new.py": "correct",
-    "sh check {response_file}": "correct",
 }
 
 
@@ -208,8 +204,7 @@ def test_an_exit_code_of_1_is_wrong_unless_the_program_failed_by_itself(verify, 
 
 
 def test_the_words_before_the_script_make_no_difference(verify, tmp_path):
-    for name in ("check_0.py", "check"):
-        (tmp_path / name).touch()
+    (tmp_path / "check_0.py").touch()
     wrong = {}
     for command, expected in COMMANDS.items():
         _, outcomes = verify(command.replace("{python}", f"{sys.executable} -S"), "--budget", 1)
