@@ -85,8 +85,6 @@ def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written)
     assert [*bare.as_responses().finish] == ["stop"] * 3
 
 
-# Which problem a line answers.
-
 EGGS, HENS = "How many eggs are there?", "How many hens are there?"
 
 
@@ -176,8 +174,6 @@ def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_t
 ):
     assert joined(puzzles, text) == (joins, "within" if joins else "")
 
-
-# A pool file read with the problem of each line.
 
 TASK = Colours()  # its prompts are `Say colour 0 (test).`
 

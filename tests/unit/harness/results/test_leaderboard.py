@@ -1,6 +1,5 @@
 """Leaderboards: a table for each pool, selectors across pools, names that stay text, and what cannot be counted."""
 
-import json
 import math
 import re
 
@@ -13,7 +12,6 @@ from support.refusals import error_line, refusal_of
 from harness.results import inert_text
 from harness.results.leaderboard import Gathered, across, boards, gather, markdown
 from harness.scoring import stats
-from harness.system.json_text import digest
 
 SLOW, FAST = ([entry(f"p{i}", [rank, rank]) for i in range(4)] for rank in (5, 2))
 HEAD = [subset_entry(f"p{i}", [1, 4]) for i in range(4)]
@@ -66,52 +64,29 @@ def test_what_cannot_be_counted_is_named_and_the_rest_still_counts(tmp_path):
     assert "no such folder" in refusal_of(gather, [tmp_path / "nowhere"])
 
 
-def test_the_badge_is_what_the_kit_says_of_the_selector(tmp_path):
-    slow = cell(SLOW, "slow")
-    keep(tmp_path, slow)
-    badge = {digest(slow["inputs"]["ranking"]["selector"]): {"failed": ["permutation", "nan"], "passed": 31}}
-    (tmp_path / "conformance.json").write_text(json.dumps(badge))
-    text = markdown(boards(gather([tmp_path])), [])
-    assert "- slow fails 2 of the conformance kit's checks\n" in text
-    assert "Conformance kit: 0 of 1 rows pass." in text
-
-
-# Names of plugins and users stay text.
-
 FORMULAS = [*(f"{start}1" for start in "=+-@\uff1d"), "\t=1", "\r=1", "\n=1", "'=1", " =1"]
-HARMLESS = ["", "repexp:lam=1", "k-dpp", 'a,"b', -1.5, None]
 
 
 def test_a_text_that_a_spreadsheet_would_run_is_marked_and_comes_back():
     assert [inert_text.csv_cell(text) for text in FORMULAS] == [f"'{text}" for text in FORMULAS]
     assert [inert_text.csv_text(inert_text.csv_cell(text)) for text in [*FORMULAS, "'", "''"]] == [*FORMULAS, "'", "''"]
-    assert [inert_text.csv_cell(value) for value in HARMLESS] == HARMLESS
-    rows = [{"a": 1, "b": "x,y"}, {"a": "=1", "c": None}, {"b": 'q"'}, {"c": "r\rs"}]
-    assert inert_text.csv_table(rows) == 'a,b,c\n1,"x,y",\n\'=1,,\n,"q""",\n,,"r\rs"\n'
+    rows = [{"a": 1, "b": "x,y"}, {"a": "=1", "c": None}, {"b": 'q"'}, {"c": "r\rs"}, {"a": -1.5, "b": "k-dpp"}]
+    assert inert_text.csv_table(rows) == 'a,b,c\n1,"x,y",\n\'=1,,\n,"q""",\n,,"r\rs"\n-1.5,k-dpp,\n'
 
 
 def test_markdown_starts_no_link_image_table_or_html():
     assert inert_text.markdown("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
     hostile = "![x](http://evil/p.png) [=cmd|' /C calc'!A0](javascript:1) www.evil.org $x$ \\ *b* ~s~ & \u202e"
     shown = inert_text.markdown(hostile)
-    assert shown.startswith(
-        "\\!\\[x\\]\\(http:\\//evil/p.png\\) \\[=cmd\\|' /C calc'\\!A0\\]\\(javascript:1\\) www\\.evil"
-    )
-    assert shown.endswith("&amp;  ")
+    assert shown.startswith("\\!\\[x\\]\\(http:\\//evil/p.png\\) \\[=cmd\\|' /C calc'\\!A0\\]\\(javascript:1\\) www\\.")
     assert re.search(r"(?<!\\)[\[\]()!|$*~<>]", shown) is None
     text = markdown(made(cell(FAST, "![x](y)|<b>", task="![x](y)|<b>", pool="`](x) <b>|a.b-c_1")), ["![x](y)|<b>"])
     assert ("![" in text, "<b>" in text, "pool `xba.b-c_1`." in text) == (False, False, True)
 
 
-# Selectors across pools.
-
 RNG = np.random.default_rng(5)
-READS = {
-    "answer-round-robin": ("answers", ["answers"]),
-    "majority:turns=true,weight=mean-logprob": ("answers", ["answers", "logprobs"]),
-    "uniform": ("-", []),
-    "of-others": ("?", None),  # a plugin that is not installed here
-}
+MAJORITY = "majority:turns=true,weight=mean-logprob"
+READS = {"answer-round-robin": ["answers"], MAJORITY: ["answers", "logprobs"], "uniform": [], "of-others": None}
 
 
 def ranked(selector, sampler, most):
@@ -145,12 +120,11 @@ def test_across_pools_the_mean_is_geometric_with_an_interval_by_problems_and_one
 def test_the_command_prints_them_with_what_each_reads(harness, tmp_path):
     keep(tmp_path / "cells", *(ranked(selector, "s0", 3) for selector in READS))
     command = ("leaderboard", tmp_path / "cells", "--across")
-    shown = [line.split()[:2] for line in harness(*command).out.splitlines() if line.split()[:1]]
-    assert {selector: text for selector, *text in shown if selector in READS} == {
-        selector: [text] for selector, (text, _) in READS.items()
+    assert {row["selector"]: row["reads"] for row in harness(*command, "--json").rows} == READS
+    shown = [line.split()[:2] for line in harness(*command).out.splitlines()]
+    assert {(words[0], words[1]) for words in shown if words and words[0] in READS} == {
+        *(("answer-round-robin", "answers"), (MAJORITY, "answers"), ("uniform", "-"), ("of-others", "?"))
     }
-    rows = {row["selector"]: row["reads"] for row in harness(*command, "--json").rows}
-    assert rows == {name: reads for name, (_, reads) in READS.items()}
     (tmp_path / "none").mkdir()
     line = error_line(harness("leaderboard", tmp_path / "none", "--across"))
     assert line.startswith(f"error: leaderboard: no cells in {tmp_path / 'none'}: run something first")

@@ -44,16 +44,6 @@ def test_every_cell_comes_back_to_the_digit_and_the_same_cells_are_the_same_byte
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_the_order_to_a_later_hit_and_equal_facts_are_stored_once(tmp_path):
-    indices, sizes = random.Random(0).sample(range(20_000), 4_000), []
-    for count in (1, 9):
-        orders = enumerate(indices[: 4_000 - at] for at in range(count))
-        made = [cell([entry("p", [len(o)], 1, 20_000, orders=[o])], pool="a", seed=seed) for seed, o in orders]
-        published.write(tmp_path / "made.parquet", keyed(*made))
-        sizes.append((tmp_path / "made.parquet").stat().st_size)
-    assert sizes[1] < 1.2 * sizes[0]
-
-
 def test_files_of_two_people_merge_by_being_copied_and_what_is_published_is_added(tmp_path):
     first, second = ({key: MADE[key] for key in some} for some in (list(MADE)[:2], list(MADE)[1:4]))
     published.write(tmp_path / "ours" / "colours.parquet", first)
@@ -108,9 +98,6 @@ def test_a_cell_that_was_edited_or_has_another_name_is_named_and_no_other(file):
     assert pq.read_table(file).num_rows == 9  # with any reader
     published.delete([key, "0123"], file.parent)
     assert sorted(content(file)) == sorted(others)
-
-
-# Publishing.
 
 
 def publish_from(folder, *keys, plugins=()):

@@ -141,9 +141,6 @@ def test_a_row_says_why_it_has_no_interval_is_flagged_where_over_a_hundredth_are
             assert row.get("improvement") == (1.0 if c else None)
 
 
-# Subset methods.
-
-
 def test_a_subset_method_has_no_figure_that_needs_a_rank_and_is_tested_at_the_telling_budget_if_it_has_one():
     every = [[True], [False]]
     subset = summary(subsets({1: every, 2: every, 4: every}, [4, 4], [2, 0]))

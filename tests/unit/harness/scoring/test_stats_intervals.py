@@ -59,9 +59,6 @@ def test_the_sign_flip_test_is_exact_on_few_problems():
     assert [stats.sign_flip_test(np.array(few), 0) for few in ([], [5.0], [5.0, 0.0], [5.0, 5.0])] == [1, 1, 1, 0.5]
 
 
-# Against random.
-
-
 def two_sided(every, seen):
     """The share of all choices of one value of each list whose sum is as far out as that of the values seen."""
     sums = np.array([sum(choice) for choice in product(*every)])
@@ -103,11 +100,6 @@ def test_the_law_of_a_sum_of_ranks_is_the_convolution(c):
     first, computed = stats._rank_sum_law(n, c, 2)
     assert computed[: total - first + 1].sum() == pytest.approx(law[: total - 9].sum(), rel=1e-9)
     assert computed[total - first :].sum() == pytest.approx(law[total - 10 :].sum(), rel=1e-9)
-
-
-def test_a_perfect_selector_is_at_the_floor():
-    assert stats.random_order_test(np.ones((100, 1), int), np.full(100, 64), np.full(100, 4)) == stats.P_FLOOR
-    assert stats.random_subset_test(np.ones((100, 1)), np.full(100, 0.1)) == stats.P_FLOOR
 
 
 def test_the_effective_number_of_trials_is_the_design_effect_rounded_down():

@@ -76,8 +76,6 @@ def test_a_terminal_shows_as_much_as_fits_and_a_message_is_wrapped_there_between
         assert max(map(len, out.getvalue().splitlines())) == min(most, len(LINE))
 
 
-# Tables.
-
 SPEC = "repexp:lam=0.1,state=penultimate,normalise=true"
 CALLS = Heading("calls", kept=5, right=True)
 HEADINGS = [Heading("selector"), Heading("model", kept=2), CALLS, Heading("what", kept=4, prose=True)]
@@ -108,9 +106,6 @@ def test_no_word_of_a_table_is_cut_and_the_least_kept_columns_go_first():
     assert [line for line in lines if line and line in SPEC] == pieces
     text, _ = printed([Heading("name")], [["[bold]x[/bold]\x1b[31m"]], 80)
     assert ("[bold]x[/bold]" in text, "\x1b" in text) == (True, False)
-
-
-# Libraries.
 
 
 def test_all_missing_libraries_are_named_in_one_line_with_one_command(monkeypatch, tmp_path):

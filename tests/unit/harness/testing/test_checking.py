@@ -15,7 +15,7 @@ from support.processes import printed_by
 from support.refusals import error_line
 
 from harness.system.progress import Progress
-from harness.testing import KINDS, ConformanceError, Inapplicable, check_registered, checks, findings
+from harness.testing import ConformanceError, Inapplicable, check_registered, checks, findings
 
 SELECTORS = {check.name: check for check in checks("selector")}
 
@@ -106,18 +106,6 @@ def test_a_check_that_does_not_end_or_ends_its_process_is_a_named_failure_and_th
     assert list(failed) == ["unusual-pools", "budget", "permutation-equivariant"]
     assert "it ended the process that ran it" in failed["unusual-pools"]
     assert "took longer than 10 s and was ended" in failed["budget"]
-
-
-# `harness check`.
-
-
-def test_checks_have_distinct_kebab_names_and_a_summary():
-    for kind in KINDS:
-        names = [check.name for check in checks(kind)]
-        assert len(set(names)) == len(names)
-        for check in checks(kind):
-            assert str(check) == check.name == check.name.lower().replace("_", "-")
-            assert check.summary.endswith(".")
 
 
 def test_the_command_shows_every_check_exits_1_where_one_failed_and_2_where_nothing_can_be_tried(harness):

@@ -11,7 +11,6 @@ import pytest
 from scipy import sparse
 from support.json_lines import read_json_lines, write_json_lines
 from support.refusals import refusal_of
-from support.searches import Recorder
 
 import harness as package
 
@@ -115,22 +114,6 @@ def test_several_problems_take_turns_and_a_candidate_is_a_pair():
         ([*NAMES[:-1], 3], "verify: names must be texts, got 3"),
     ):
         assert words in refusal_of(search, names=names, journal="other.jsonl")
-
-
-class Fails(Recorder):
-    """It fails at the third pick, once."""
-
-    def pick_after(self, pool, outcomes, rng):
-        if len(outcomes) == 2 and not self.told[2:]:
-            self.told.append(outcomes)
-            raise ValueError("no")
-        return super().pick_after(pool, outcomes, rng)
-
-
-def test_a_failure_leaves_nothing_that_nobody_gets():
-    mine = search(selector=Fails())
-    assert "no" in refusal_of(mine.ask, 4)
-    assert (mine.open, mine.ask(2)) == ([], NAMES[:2])
 
 
 ASKS = """
