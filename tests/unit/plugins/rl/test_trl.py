@@ -78,7 +78,7 @@ def test_what_would_fail_in_the_child_is_one_line_before_it_is_launched(run, mon
 PAPER = TrainingRun(Path("folder"), "game24", "m", "repexp", "trl", 5, Settings(steps=3), {})
 
 
-def test_settings_become_trls():
+def test_settings_become_trls_and_overrides_win():
     arguments = trl_trainer.grpo_arguments(PAPER)
     assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] == 256 * 8
     assert arguments["per_device_train_batch_size"] * arguments["steps_per_generation"] == 1024 * 8
@@ -87,17 +87,14 @@ def test_settings_become_trls():
     expected |= {"scale_rewards": "group", "learning_rate": 1e-6, "num_generations": 8, "max_completion_length": 1024}
     expected |= {"bf16": True, "use_cpu": False, "activation_checkpointing": True, "weight_decay": 0.01}
     assert {name: arguments[name] for name in expected} == expected
+    overrides = ("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo")
+    changed = trl_trainer.grpo_arguments(replace(PAPER, overrides=overrides))
+    names = ("weight_decay", "activation_checkpointing", "loss_type")
+    assert [changed[name] for name in names] == [0.0, False, "grpo"]
     on_cpu = trl_trainer.grpo_arguments(replace(PAPER, cpu=True))
     assert {name for name in arguments if arguments[name] != on_cpu[name]} == {
         *("bf16", "use_cpu", "activation_checkpointing", "dataloader_pin_memory")
     }
-
-
-def test_overrides_win_and_are_converted():
-    run = replace(PAPER, overrides=("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo"))
-    arguments = trl_trainer.grpo_arguments(run)
-    names = ("weight_decay", "activation_checkpointing", "loss_type")
-    assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
 
 
 @given(problems=st.integers(1, 60), batch=st.integers(1, 60), seed=st.integers(0, 9), epoch=st.integers(0, 5))
