@@ -1,16 +1,14 @@
 """Each figure and table of the paper at scale tiny, from nothing to the picture; kills and faults of the command."""
 
-import contextlib
 import os
 import re
-import signal
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from support.environments import environment_python
-from support.processes import alive, descendants, harness_command, run_to_end, wait_for
+from support.processes import descendants, harness_command, run_to_end, wait_for, wait_until_ended
 
 from harness.columns.column import forget
 from harness_plugins.engines.esm3.engine import VARIABLE
@@ -99,20 +97,19 @@ def test_a_part_that_fails_does_not_end_the_rest(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc, to see what is left")
 def test_a_killed_reproduction_leaves_no_part_behind(tmp_path):
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    command = harness_command("reproduce", "rf4", "--scale", "tiny", "--yes")
-    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, **quiet)
-    family: set[int] = set()
+    process = subprocess.Popen(
+        harness_command("reproduce", "rf4", "--scale", "tiny", "--yes"),
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_for(lambda: [*tmp_path.glob("runs/*/responses.*")] or process.poll() is not None, what="it samples")
         assert process.poll() is None, "it ended too early"
-        family.update(descendants(process.pid))
+        family = descendants(process.pid)
+    finally:
         process.kill()
         process.wait()
-        assert family
-        wait_for(lambda: not any(map(alive, family)), 15, "all have ended")
-    finally:
-        for pid in {process.pid, *family}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
+    assert family
+    wait_until_ended(family, 60)
