@@ -92,9 +92,9 @@ def test_a_key_that_a_response_echoes_is_stored_nowhere(harness, tmp_path):
 
 def test_a_key_in_the_place_of_its_variables_name_is_never_shown(harness, tmp_path, monkeypatch):
     monkeypatch.setenv("sk_lower_0123456789", "a key")
-    for given in ("sk_lower_0123456789", "hf_AbCdEfGh", "AKIAIOSFODNN7EXAMPLE"):
+    for given in ("sk_lower_0123456789", "AKIAIOSFODNN7EXAMPLE"):
         assert given not in refusal_of(server, given)
     outcome = run_colours(harness, tmp_path, "http://127.0.0.1:1", f"key_env={KEY}", *SELECTOR)
     assert "key_env must be the name of the environment variable" in error_line(outcome)
     assert not spells(outcome.err)
-    assert not any(KEY.encode() in content for content in contents(tmp_path).values())
+    assert not contents(tmp_path)

@@ -61,10 +61,10 @@ def test_a_chat_follows_the_template_which_sees_a_fixed_date_and_may_refuse_a_pr
 
 
 def test_the_ends_are_those_of_tokenizer_and_generation_config_that_the_model_knows(folder):
-    settings = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(settings | {"eos_token_id": [2, 1, 9999]}))
+    settings = folder / "generation_config.json"
+    settings.write_text(settings.read_text().replace('"eos_token_id": [', '"eos_token_id": [9999,'))
     assert (opened(folder).eos, opened(folder).filler) == ([1, 2], 1)
-    (folder / "generation_config.json").unlink()
+    settings.unlink()
     assert opened(folder).eos == [1]  # the config's
 
 

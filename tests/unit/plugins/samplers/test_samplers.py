@@ -147,10 +147,8 @@ def test_the_bonus_is_that_of_the_definition_after_every_response_also_for_state
     candidates = earlier[2] + 1
     for i, states in enumerate(earlier):
         guide.learn(states)
-        h = np.concatenate([response.double().numpy() for response in earlier[: i + 1]])
-        sigma = LAM * np.eye(WIDTH) + (h - h.mean(0)).T @ (h - h.mean(0))
-        g = candidates.double().numpy() - h.mean(0)
-        b = np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
+        before = [response.double().numpy() for response in earlier[: i + 1]]
+        b = paper_scheme.bonus(before, candidates.double().numpy(), LAM)
         np.testing.assert_allclose(guide.added(candidates).numpy(), 2.0 * b, rtol=rtol)
 
 

@@ -132,22 +132,13 @@ def test_an_address_is_taken_as_people_write_it_and_what_cannot_be_is_refused(mo
 # The rows of a call.
 
 
-def test_some_rows_are_those_of_the_whole_and_each_prompt_is_done_with_its_last_request():
-    finished, reported, tokens, rows = {}, [], [], [[2, 17, 18], [0]]
+def test_some_rows_are_those_of_the_whole_also_where_an_event_loop_runs_already():
+    async def notebook():
+        return sample(OpenAI(url=url), [CHAT, OTHER], n=20, rows=[[2, 17, 18], [0]])
+
     with serving() as (url, _):
-        engine = OpenAI(url=url)
-        told = {"done": finished.__setitem__, "report": reported.append, "tokens": tokens.append}
-        whole = sample(engine, [CHAT, OTHER], n=20, **told)
-        assert [list(responses.texts) for responses in whole] == [parrot_texts(range(20), seed=seed) for seed in (7, 8)]
-        assert [finished[j].texts for j in (0, 1)] == [responses.texts for responses in whole]
-        assert (sum(reported), sum(tokens)) == (40, sum(sum(responses.lengths) for responses in whole))
-
-        async def notebook():  # where an event loop runs already
-            return sample(engine, [CHAT, OTHER], n=20, rows=rows, done=finished.__setitem__)
-
         some = asyncio.run(notebook())
-    for j in (0, 1):
-        assert list(some[j].texts) == list(finished[j].texts) == [whole[j].texts[row] for row in rows[j]]
+    assert [list(each.texts) for each in some] == [parrot_texts([2, 17, 18]), parrot_texts([0], seed=8)]
 
 
 def test_a_prompt_that_the_server_refuses_changes_nothing_for_the_others():

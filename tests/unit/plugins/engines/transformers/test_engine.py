@@ -154,20 +154,6 @@ def test_out_of_memory_halves_the_batch_and_changes_nothing(sampled, folder, mon
     assert_same_responses(halved, first_rows(sampled["qwen2"][0], 12))
 
 
-def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, folder):
-    engine, order, done = Transformers(folder, device="cpu", batch=16), [], {}
-    assert engine.problems_per_call(5) == 3
-
-    def finished(j, responses):
-        order.append(f"prompt {j}")
-        done[j] = responses
-
-    sample(engine, [SHORT, LONG], report=order.append, done=finished)
-    assert order == [16, 16, "prompt 0", 8, "prompt 1"]
-    for place in (0, 1):
-        assert_same_responses(done[place], first_rows(sampled["qwen2"][place], 20))
-
-
 # What it is, and what it refuses.
 
 

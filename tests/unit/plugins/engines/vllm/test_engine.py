@@ -1,5 +1,6 @@
 """Engine `vllm` without vLLM: what it refuses, what it asks of its child, and what it does when that dies."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -220,16 +221,15 @@ while (message := receive(link)) is not None:
 @pytest.fixture
 def started(tmp_path):
     """Start a child of another program than vLLM; it, and the numbers of its processes."""
-    script, python = tmp_path / "script.py", tmp_path / "python"
-    script.write_text(STAND_IN)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    python = tmp_path / "python"
+    (tmp_path / "script.py").write_text(STAND_IN)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path / "script.py"} "$@"\n')
     python.chmod(0o755)
 
     def call():
         child = ChildProcess(python, {}, {})
-        log = child.folder / "log.txt"
-        (line,) = wait_for(lambda: [line for line in log.read_text().splitlines() if line.startswith("pids")], HANGS_S)
-        return child, [int(pid) for pid in line.split()[1:]]
+        line = wait_for(lambda: re.search("^pids (.*)\n", (child.folder / "log.txt").read_text(), re.M), HANGS_S)
+        return child, [int(pid) for pid in line[1].split()]
 
     return call
 
