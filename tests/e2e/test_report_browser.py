@@ -131,9 +131,6 @@ def saved(page, button):
         return list(csv.reader(file))
 
 
-# The table, the curves, the list of problems
-
-
 def test_the_page_draws_all_its_parts_without_an_error(page, data):
     assert page.title().startswith("colours")
     assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
@@ -246,9 +243,6 @@ def test_a_problem_is_chosen_from_the_list_by_its_name_by_its_mark_or_from_the_t
     assert title.inner_text() == other.locator("th").inner_text()
 
 
-# The picks
-
-
 def test_stepping_shows_the_picks_in_their_order_and_the_text_of_the_last(page, data):
     problem, order = order_shown(page, data)
     assert picked(page) == []
@@ -325,9 +319,6 @@ def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, d
         press(page, key)
         assert page.evaluate("Number(document.activeElement.dataset.index)") == index
     assert left(page).locator(".map [tabindex='0']").count() == 1
-
-
-# Hostile texts
 
 
 @pytest.fixture

@@ -105,9 +105,6 @@ def share_solved(entries, k):
     return fmean(bool(entry["c"]) and rank <= k for entry in entries for rank in entry["ranks"])
 
 
-# Calls
-
-
 def test_scatter_shows_both_means_and_models_the_calls_saved_from_the_weakest_with_their_intervals(cells):
     rows, ranked = (rows_of(name, cells, **VANILLA) for name in ("scatter", "models"))
     assert [row["series"] for row in rows] == ["crow", "jay", "parrot"]
@@ -174,9 +171,6 @@ def test_hardness_bins_by_another_models_pool_whatever_its_selector_or_by_the_ce
         assert words in refused("hardness", cells, model="crow", reference=tmp_path / folder)
 
 
-# Curves
-
-
 def test_samplers_shows_random_and_the_selector_over_each_samplers_pool_and_how_many_times_fewer_calls(cells):
     notes, series, widths = [], defaultdict(list), []
     for row in rows_of("samplers", cells, embedder="hidden-mean", say=notes.append):
@@ -237,9 +231,6 @@ def test_of_more_than_twelve_selectors_the_best_are_drawn_and_the_papers_always(
             row["series"], row["selector"] = "repexp:lam=2 · tfidf", "repexp:lam=2"
     kept, _ = curves.best_selectors(rows)
     assert (len(kept), "repexp:lam=2 · tfidf" in kept, "one11" in kept) == (12, True, False)
-
-
-# Gains over several pools
 
 
 @pytest.fixture(scope="module")
@@ -303,9 +294,6 @@ def test_of_several_pools_a_selector_may_be_named_and_what_cannot_be_compared_is
     assert notes[0].startswith("left out: colours · dove · vanilla · n = 8")
 
 
-# Likelihoods, from the store: the toy's response i has log-probability -i/n, and three tokens
-
-
 def test_all_responses_first_picks_beyond_the_first_correct_and_correct_ones_are_counted(figure_store, cells):
     labels, correct, groups = {**PARROT, "selector": "likely"}, [], defaultdict(list)
     pool = cell_of(cells, **labels)["inputs"]["pool"]["key"]
@@ -352,9 +340,6 @@ def test_what_the_store_lacks_or_holds_otherwise_and_another_version_of_the_sele
     assert line.startswith("selector 'likely' is not the version that made cell ")
 
 
-# Which cells a figure shows, and the one line where none or too many could be shown
-
-
 def test_what_no_figure_can_show_is_refused_in_one_line_and_a_cell_that_cannot_be_counted_is_named(cells, tmp_path):
     more, notes = tmp_path / "more", []
     other, crow = cell_of(cells, model="crow"), cell_of(cells, model="crow")
@@ -398,9 +383,6 @@ def test_what_no_figure_can_show_is_refused_in_one_line_and_a_cell_that_cannot_b
         ("passk", tmp_path / "no", {}, f"results {tmp_path}/no: no such folder; {where}"),
     ):
         assert words in refused(name, folder, **options), words
-
-
-# Files, drawings, the command
 
 
 @pytest.fixture(scope="module")

@@ -129,9 +129,6 @@ def test_a_sample_without_texts_is_refused_with_its_line(written):
     assert not wrongly_refused(faults, lambda lines: list(read_pool(written(lines), layouts=LAYOUTS)))
 
 
-# inspect_ai
-
-
 def inspect_sample(name, epoch, *texts, error=None, **scores):
     """A sample with the fields of inspect_ai's EvalSample that are read."""
     reason = "max_tokens" if epoch % 2 else "stop"
@@ -179,9 +176,6 @@ def test_a_log_is_known_by_its_content_and_its_fault_and_that_of_another_archive
         (zipped("header.json", bytes(65 << 20)), "expands to 68,157,440 bytes, over 100 times its size"),
     ):
         assert words in pool_refusal(written(content, "log.bin"))
-
-
-# lighteval
 
 
 @pytest.fixture

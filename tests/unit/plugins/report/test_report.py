@@ -73,9 +73,6 @@ def picks_of(data, name):
     return [problem["picks"][place] for problem in data["problems"]]
 
 
-# The table, the curves, the list of problems
-
-
 def test_the_table_has_the_references_and_the_rows_of_the_run_the_best_first(shown):
     rows = shown.data["rows"]
     controls = ["length", "length:first=long", "norm"]
@@ -120,9 +117,6 @@ def test_every_problem_of_a_run_is_listed_with_what_its_cells_say(shown):
         assert (ranks is None) == (selector["kind"] == "subset")
         for name, rank in zip(listed["id"], ranks or [], strict=ranks is not None):
             assert rank == (by_id[name] if len(set(by_id[name])) > 1 else by_id[name][0])
-
-
-# Which cells
 
 
 def test_cells_of_another_pool_or_other_problems_are_left_out_and_refused_where_both_are_named(
@@ -184,9 +178,6 @@ def test_recorded_options_are_written_as_they_are_and_no_text_leaves_its_word():
     words = ["harness", "run", "--task", "$(rm -rf /)", "--max-tokens", "64", "--regrade", "--plugin", "a b.py"]
     assert shlex.split(line) == [*words, "--selector", "x ;ls⟨U+001B⟩[2J", "--selector", "y"]
     assert "\n" not in line
-
-
-# A problem's map, clusters and picks
 
 
 def test_points_in_a_plane_keep_their_distances_on_the_map():
@@ -252,9 +243,6 @@ def test_a_problem_that_lost_a_file_is_left_out_and_without_the_responses_the_ta
     data = report()
     assert (data["problems"], len(data["rows"])) == ([], 3 + 3 + 4)  # references, controls, selectors
     assert "not in the store" in data["browsing"]["note"]
-
-
-# The page, and what has no room in it
 
 
 def pool_in(path):
