@@ -47,13 +47,6 @@ def test_evalplus_samples_are_grouped_by_task_a_solution_before_a_completion_and
     assert [record.correct for record in read_pool(path)] == [None]
 
 
-def test_what_evalplus_itself_writes_is_read(tmp_path):
-    data = pytest.importorskip("evalplus.data")
-    for name in ("samples.jsonl", "samples.jsonl.gz"):
-        data.write_jsonl(str(tmp_path / name), SAMPLES)
-        assert [len(texts) for texts in responses_in(tmp_path / name).values()] == [2, 2]
-
-
 def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp_path):
     for task, number in (("HumanEval_10", 0), ("HumanEval_2", 10), ("HumanEval_2", 2), ("HumanEval_2", 0)):
         written(f"# {number} é", f"samples/{task}/{number}.py")
@@ -140,13 +133,10 @@ def inspect_sample(name, epoch, *texts, error=None, **scores):
 
 
 def test_the_epochs_of_a_sample_are_its_responses_and_the_numbers_of_a_scorer_scores_its_letters_not():
-    notes, samples = [], [
-        inspect_sample("a", 2, "a2", rm=True, judge=3),
-        inspect_sample(7, 1, "71", "72", rm=1.0),  # a score of two choices together
-        inspect_sample("a", 1, "a1", rm=0.5, match="C"),
-        inspect_sample("a", 3, "a3", error="timeout"),
-        inspect_sample("b", 1),
-    ]  # fmt: skip
+    both = inspect_sample(7, 1, "71", "72", rm=1.0)  # a score of two choices together
+    samples = [inspect_sample("a", 2, "a2", rm=True, judge=3), both, inspect_sample("a", 1, "a1", rm=0.5, match="C")]
+    samples += [inspect_sample("a", 3, "a3", error="timeout"), inspect_sample("b", 1)]
+    notes = []
     seven, letter = records_of(samples, notes.append)
     assert (seven.problem_id, seven.responses, seven.scores) == ("sample-7", ["71", "72"], {})
     assert (letter.problem_id, letter.responses, letter.reference) == ("a", ["a1", "a2"], ["red"])
