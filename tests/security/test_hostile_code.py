@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 from support import hostile_code as hostile
@@ -12,6 +13,7 @@ from support.processes import run_to_end
 from harness_tasks.programs import behaviour
 from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Sandbox, find_tier
+from harness_tasks.sandbox import sandbox as module
 
 HERE, NOBODY = os.getuid(), 65534
 ONLY_ROOT = pytest.mark.skipif(HERE != 0, reason="only root can become another user")
@@ -51,7 +53,8 @@ def test_of_a_program_that_has_run_nothing_is_left_in_memory_for_the_next():
     assert [run.results for run in runs] == [hostile.EXPECTED, ['s"nothing"'] * 3, hostile.EXPECTED]
 
 
-def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours():
+def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours(monkeypatch):
+    monkeypatch.setattr(module, "FORMS", replace(module.FORMS, cpu_limits_s=[0.5] * module.BATCH))
     honest = [f"def f( x ):\n    return x+{n}  # comment" for n in range(len(hostile.SOURCES))]
     programs = [text for pair in zip(honest, hostile.SOURCES, strict=True) for text in (pair[0], pair[1].program)]
     with Sandbox(1, unsafe_exec=True) as sandbox:

@@ -122,12 +122,3 @@ def test_an_interpreter_that_will_not_do_is_refused_in_one_line_and_without_nump
     monkeypatch.setenv("HARNESS_SANDBOX_PYTHON", str(path))
     with Sandbox(1, unsafe_exec=True) as sandbox:
         assert sandbox.run_all(SQUARES, ["import numpy\n" + SQUARE])[0].detail == "ModuleNotFoundError"
-
-
-def test_of_library_folders_only_the_outermost_outside_the_systems_are_named(tmp_path):
-    (tmp_path / "lib" / "inner").mkdir(parents=True)
-    (tmp_path / "lib64").symlink_to("lib")
-    (tmp_path / "library").mkdir()
-    mapped = [str(tmp_path / "lib" / "inner" / "a.so"), str(tmp_path / "library" / "b.so"), "/usr/lib/c.so"]
-    folders = list(tiers._library_folders([str(tmp_path), str(tmp_path / "missing")], mapped))
-    assert folders == [str(tmp_path / "lib"), str(tmp_path / "library")]
