@@ -23,7 +23,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 @pytest.mark.parametrize(
     ("tier", "uid", "which"),
     [
-        (None, HERE, "some"),  # every sixth, in the tier that is used here
+        (None, HERE, "some"),  # every third, in the tier that is used here
         *(pytest.param(tier, HERE, "quick", marks=pytest.mark.slow) for tier in ("bwrap", "landlock", "none")),
         *(pytest.param(tier, NOBODY, "quick", marks=[pytest.mark.slow, ONLY_ROOT]) for tier in ("bwrap", "landlock")),
         pytest.param(None, HERE, "long", marks=pytest.mark.slow),

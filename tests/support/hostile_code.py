@@ -202,7 +202,7 @@ def main(tier: str, uid: int, which: str) -> None:
         print(json.dumps({"refused": str(refusal)}))
         return
     with sandbox:
-        attacks = {"some": QUICK[::6], "quick": QUICK, "long": LONG}[which]
+        attacks = {"some": QUICK[1::3], "quick": QUICK, "long": LONG}[which]
         attacks = [attack for attack in attacks if tier != "none" or not attack.steals]
         print(json.dumps({"attacks": len(attacks), "complaints": complaints(sandbox, attacks)}))
 

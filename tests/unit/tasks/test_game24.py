@@ -174,17 +174,3 @@ def test_a_tampered_answer_is_correct_only_where_it_still_makes_24(tree, place, 
         assert re.fullmatch(r"[0-9+\-*/() ]+", expression)
         assert sorted(map(int, re.findall("[0-9]+", expression))) == sorted(numbers)
         assert eval(re.sub("([0-9]+)", r"Fraction(\1)", expression)) == 24
-
-
-PIECES = [*"0468+-*/()[]{}=.x \n$", r"\boxed{", r"\frac{", "}{", "Answer:", "4+4+8+8", "= 24", "ſ", "é", "\ud800"]
-
-
-@settings(max_examples=60)
-@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
-def test_any_text_gets_a_verdict_and_its_answer_reads_as_itself(text):
-    problem = puzzle(4, 4, 8, 8)
-    assert TASK.verify(problem, text).status in {"correct", "wrong"}
-    answer = TASK.answer(problem, text)
-    if answer is not None and not answer.endswith(" = "):
-        assert TASK.answer(problem, answer) == answer
-        assert TASK.verify(problem, answer) == TASK.verify(problem, text)

@@ -36,7 +36,7 @@ def test_where_no_tier_holds_programs_are_refused_with_the_reasons(monkeypatch, 
     assert tier == ("none" if tiers._problem("landlock", None) else "landlock")
     assert "bubblewrap (bwrap) is not installed" in remark
     assert "'bwrap' does not hold here: bubblewrap" in refusal_of(Sandbox, tier="bwrap")
-    change_source(monkeypatch, "confinement", ("    if version < 1:", "    if version < 1000:"))
+    change_source(monkeypatch, "confinement", "    if version < 1:", "    if version < 1000:")
     assert re.search(r"no bwrap: .*no landlock: .*no Landlock.*--unsafe-exec", refusal_of(find_tier))
     assert find_tier(unsafe_exec=True)[1].startswith("sandbox: NONE")
     tiers._problem.cache_clear()
@@ -56,7 +56,7 @@ def test_where_no_tier_holds_programs_are_refused_with_the_reasons(monkeypatch, 
 def test_a_tier_with_a_missing_wall_is_refused(monkeypatch, tier, old, new, harm):
     if problem := tiers._problem(tier, None):
         pytest.skip(problem)
-    change_source(monkeypatch, "inside", (old, new))
+    change_source(monkeypatch, "inside", old, new)
     assert f"the tier '{tier}' does not hold here: a test program {harm}" in refusal_of(Sandbox, tier=tier)
 
 
@@ -90,13 +90,13 @@ def test_what_goes_wrong_with_an_honest_program_or_cannot_be_confined_does_not_r
             tiers._problem.cache_clear()
             ended = f"an honest test program ended as {outcome.status} {outcome.detail}"
             assert tiers._problem("none", None) == ended.strip()
-    change_source(monkeypatch, "inside", ("confinement.limit_resources(", "raise OSError; ("))
+    change_source(monkeypatch, "inside", "confinement.limit_resources(", "raise OSError; (")
     line = refusal_of(Sandbox, unsafe_exec=True)
     assert re.search(r"no bwrap: .*; no landlock: .*; no none: .* could not be set up", line)
 
 
 def test_an_unknown_machine_is_not_confined_by_a_filter_for_another(monkeypatch):
-    change_source(monkeypatch, "confinement", ("seccomp_filter(os.uname().machine,", 'seccomp_filter("vax",'))
+    change_source(monkeypatch, "confinement", "seccomp_filter(os.uname().machine,", 'seccomp_filter("vax",')
     for tier in ("bwrap", "landlock"):
         line = refusal_of(Sandbox, tier=tier)
         assert re.search("no table of system calls|not installed|has no Landlock", line)
