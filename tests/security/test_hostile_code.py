@@ -69,11 +69,9 @@ def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neigh
 ODD = {
     "prints gigabytes": "def solve(x):\n    for _ in range(10**6): print('a' * 10**4)\n    return x",
     "nests deeply": "def solve(x):\n    for _ in range(10**5): x = [x]\n    return x",
-    "contains itself": "def solve(x):\n    x = [x]; x.append(x)\n    return x",
     "has a repr that raises": "class C:\n    def __repr__(self): raise SystemExit\ndef solve(x): return [C()]",
     "has a huge repr": "class C:\n    def __repr__(self): return 'a' * 10**9\ndef solve(x): return C()",
     "forks": "import os\ndef solve(x): return [os.fork() for _ in range(100)]",
-    "reads files": "def solve(x): return open('@SECRET@').read()",
     "reads its own memory": "def solve(x): return open('/proc/self/mem', 'rb').read(10)",
 }
 
