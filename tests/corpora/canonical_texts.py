@@ -1,7 +1,5 @@
 """Values with their canonical text, pairs of values that are equal or different, and what is no canonical text."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, OrderedDict, namedtuple
 from decimal import Decimal

@@ -1,7 +1,5 @@
 r"""Attacks on the grader of math answers: the survey's on which the design rests (A1-A9, M10-M27), and more."""
 
-from __future__ import annotations
-
 # name: (reference, what the response boxes)
 BOXED = {
     "A2 NUL": ("5", "5\x00"), "A3 lone surrogate": ("5", "5\ud800"), "M10 power tower": ("5", "9^{9^{9}}"),

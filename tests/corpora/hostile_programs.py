@@ -4,8 +4,6 @@ Each should define `solve(x)`. Some use `libc` and `tried(action)`, which `suppo
 `@NAME@` becomes a path, a port or a process id of their surroundings.
 """
 
-from __future__ import annotations
-
 FORGERY = r"""
 ## values that are equal to everything
 class Same:

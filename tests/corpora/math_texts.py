@@ -1,7 +1,5 @@
 r"""Texts of mathematical answers: pieces and dresses of them, normal forms, statements, what verl's rules accept."""
 
-from __future__ import annotations
-
 FRAGMENTS = [
     r"\boxed{", r"\boxed", r"\fbox{", "{", "}", r"\{", r"\}", "$", "$$", r"\(", r"\)", r"\[", r"\]", "####", "answer",
     "is", "Answer:", "or", "and", ",", ".", ";", r"\text{", r"\frac", r"\frac12", r"\sqrt2", r"\left(", r"\right)",

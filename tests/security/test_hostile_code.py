@@ -44,7 +44,7 @@ def test_no_attack_succeeds_also_when_the_harness_runs_unprivileged(tier, uid, w
 
 
 def test_of_a_program_that_has_run_nothing_is_left_in_memory_for_the_next():
-    attack = next(attack.program for attack in hostile.FORGERY if attack.name.endswith("in memory"))
+    attack = next(attack.program for attack in hostile.QUICK if attack.name.endswith("in memory"))
     there = f"{attack}kept = b'return x * {hostile.FACTOR} + {hostile.SUMMAND}'"
     with Sandbox(1, unsafe_exec=True) as sandbox:
         if sandbox.tier == "landlock":

@@ -179,11 +179,9 @@ def _attacks(text: str, steals: bool = False) -> list[Attack]:
     ]
 
 
-FORGERY, PROCESSES, RESULTS = _attacks(corpus.FORGERY), _attacks(corpus.PROCESSES), _attacks(corpus.RESULTS)
-FILES = [*_attacks(corpus.FILES), *_attacks(corpus.SPYING, steals=True)]
-NETWORK, MEMORY = _attacks(corpus.NETWORK), _attacks(corpus.MEMORY)
 SOURCES = [Attack(name, program) for name, program in corpus.SOURCES.items()]
-QUICK = [*FORGERY, *PROCESSES, *FILES, *NETWORK, *MEMORY, *RESULTS, *SOURCES]
+QUICK = [*_attacks(corpus.FORGERY + corpus.PROCESSES + corpus.FILES), *_attacks(corpus.SPYING, steals=True)]
+QUICK += [*_attacks(corpus.NETWORK + corpus.MEMORY + corpus.RESULTS), *SOURCES]
 LONG = _attacks(corpus.TIME)
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from support.evalplus_problems import ROW, SOLUTION, block, passes, verdicts_here, written
@@ -66,27 +67,20 @@ def test_what_is_our_fault_is_an_error(mbpp, problem, tmp_path, monkeypatch):
     assert (verdict.status, verdict.reason) == ("error", "oracle: KeyError: 'gone'")
 
 
-class Scripted:
+def scripted(judged, *runs):
     """A sandbox that hands results to the judge and returns runs; both are given."""
-
-    def __init__(self, judged, *runs):
-        self.judged, self.runs = judged, list(runs)
-
-    def run_all(self, suite, programs, judge, lent):
-        for program, test, text in self.judged:
-            judge(program, test, text)
-        return self.runs
+    return SimpleNamespace(run_all=lambda suite, programs, judge, lent: [judge(*each) for each in judged] and [*runs])
 
 
 def test_what_was_not_judged_is_never_correct_and_a_program_whose_worker_was_lost_is_judged_anew():
     exercise = Exercise("mbpp", "same", "", {"base": [[1], [2]]}, 0)
     bench = Bench(exercise, GroundTruth(["i1", "i2"], [0.1, 0.1], 1 << 30))
-    careless = Scripted([(0, 0, "i1")], Run("ok", ["i1", "i2"]), Run("ok"), Run("stopped"), Run("error", detail="lost"))
+    careless = scripted([(0, 0, "i1")], Run("ok", ["i1", "i2"]), Run("ok"), Run("stopped"), Run("error", detail="lost"))
     verdicts = bench.grade(careless, [Program("")] * 4)
     assert {verdict.status for verdict in verdicts} == {"error"}
     assert (verdicts[0].reason, verdicts[3].reason) == ("sandbox: ok after 1 of 2 tests", "sandbox: lost")
     twice = [(0, 0, "i1"), (0, 0, "i1"), (0, 1, "i2"), (1, 0, "i7"), (1, 0, "i1"), (1, 1, "i2")]
-    verdicts = bench.grade(Scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
+    verdicts = bench.grade(scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
     assert [verdict.status for verdict in verdicts] == ["correct"] * 2
 
 
