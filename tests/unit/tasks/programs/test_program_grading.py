@@ -27,18 +27,15 @@ WRONG = {  # a program and the reason for which it is wrong
     "def sum_even(n):\n    raise type('\\n' * 999, (Exception,), {})": "base: test 1 raised Exception",
     "def sum_even(n:\n    return 7": "syntax", "import nothing_like_it\ndef sum_even(n): return 6": "raised",
     "def sum_even(n): return 6\ndel sum_even": "no function sum_even",
-    "def sum_even(n):\n    while True: pass": "timeout", "def sum_even(n):\n    return [0] * 10**9": "memory",
-    "def sum_even(n):\n    return 'x' * 10**8": "output", "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
+    "def sum_even(n):\n    while True: pass": "timeout", "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
 }  # fmt: skip
 SAME = "class Same({}):\n    __eq__ = lambda s, o: True\n    __hash__ = lambda s: 5\ndef sum_even(n): return Same({})"
 HOSTILE = [
-    SAME.format("int", "5"), SAME.format("", ""), "def sum_even(n):\n    n = []\n    n.append(n)\n    return n",
+    SAME.format("int", "5"), SAME.format("", ""), "def sum_even(n): return \x00", "def sum_even(n): return '\ud800'",
     "import os, sys\ndef sum_even(n):\n    for fd in range(64):\n        try: os.write(fd, b'0 i6\\n' * 9)\n"
     "        except OSError: pass\n    os._exit(0)",
     "import sys\ndef sum_even(n):\n    frame = sys._getframe()\n    while frame:\n        for name, value in "
     "frame.f_locals.items():\n            if 'expected' in name: return value[0]\n        frame = frame.f_back",
-    "import sys\nsys.setrecursionlimit(10**9)\ndef sum_even(n): return sum_even(n)",
-    *(f"def sum_even(n):\n    return {junk}" for junk in ("\x00", "\ud800", "(" * 10**5, "1+" * 10**5 + "1")),
 ]  # fmt: skip
 
 
