@@ -143,24 +143,6 @@ def gpt4(folder: Path, problems: int, n: int = 100, verdicts: bool = False, scor
     return write_json_lines(folder / "gpt4.jsonl", lines)
 
 
-def codegen(folder: Path, problems: int) -> Path:
-    """The first of CodeGen's samples of HumanEval, with verdicts by the base tests as this machine's maker gave them.
-
-    `codegen-verdicts.json` holds them, a bit a response, the first response in the highest bit: those of `harness run
-    --task humanevalplus:tests=base --pool ... --ids ...`, written by `harness pool export`.
-    """
-    data, verdicts = SHARED / "pools", json.loads((GOLDEN / "codegen-verdicts.json").read_text())
-    table = [json.loads(line) for line in (data / "codet_HumanEval_for_code_generation.jsonl").read_text().splitlines()]
-    ids = {row["prompt"]: row["task_id"] for row in table}
-    lines = []
-    for text in (data / "codet_humaneval_codegen16B_n100.jsonl").read_text().splitlines()[:problems]:
-        pool = json.loads(text)
-        bits = f"{int(verdicts[ids[pool['prompt']]], 16):0{len(pool['samples'])}b}"
-        correct = [bit == "1" for bit in bits]
-        lines.append({"problem_id": ids[pool["prompt"]], "responses": pool["samples"], "correct": correct})
-    return write_json_lines(folder / "codegen.jsonl", lines)
-
-
 def vectors(folder: Path, pool: Path, d: int = 24) -> Path:
     """Made-up vectors of a pool's responses: a direction for each length of text, and noise."""
     rng, arrays = np.random.default_rng(7), {}
@@ -272,13 +254,6 @@ def gpt4_states(folder: Path) -> Iterator[Record]:
     selectors = ("--trials", 2, "--grid", "selector=repexp+facility-location+rnd+uniform")
     yield from run(folder, *GAME24, "--pool", pool, "--model", "tiny24", *selectors, store="states")
     yield from run(folder, "--pool", pool, "--embeddings", vectors(folder, pool), *selectors, store="own")
-
-
-@case(needs="shared")
-def codegen_given(folder: Path) -> Iterator[Record]:
-    """CodeGen's programs with given verdicts and no task."""
-    selectors = "selector=repexp+dpp-map+kmeans+k-dpp+ngram-coverage+gp-ucb+uniform"
-    return run(folder, "--pool", codegen(folder, 15), "--trials", 2, "--grid", selectors)
 
 
 @case(needs="shared")
