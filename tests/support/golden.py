@@ -14,7 +14,6 @@ import gzip
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import distributions
@@ -191,16 +190,6 @@ def small(folder: Path) -> Iterator[Record]:
     return run(folder, *GAME24, *few(4, trials=3), "--audit", "--grid", f"selector={selectors}")
 
 
-@case(slow=False)
-def rerun(folder: Path) -> Iterator[Record]:
-    """A cell made again in another store by what it records."""
-    wanted = ("--task", "colours", "--n", 12, "--grid", "selector=spread+gp-ucb", "--trials", 3, "--seed", 2)
-    yield from run(folder, *TOYS, *wanted)
-    paths = sorted((folder / "runs" / "cells").glob("*.json"))
-    for number, path in enumerate(path for path in paths if not json.loads(path.read_text()).get("control")):
-        yield from rows(harness(folder, "rerun", path, "--store", f"again{number}", "--plugin", TOY), "again ")
-
-
 @case()
 def full(folder: Path) -> Iterator[Record]:
     """The main job, `make run`, on a tenth of its puzzles."""
@@ -333,64 +322,6 @@ def door(folder: Path) -> Iterator[Record]:
     for who, orders in picks.items():
         yield from ((f"door {who}", at, {"order": np.asarray(order).tolist()}) for at, order in orders.items())
     yield from rows(json.loads(json.dumps([row.to_json() for row in results.rows])))
-
-
-def longest(problem, index, text):
-    return float(len(text) % 23)
-
-
-def solved(problem, index, text):
-    return None if index % 13 == 5 else len(text) % 5 == 0
-
-
-CHECK = """
-import sys
-text = open(sys.argv[1]).read()
-sys.exit(2 if len(text) % 11 == 3 else int(len(text) % 3 > 0))
-"""
-
-
-@case(needs="shared")
-def verify(folder: Path) -> Iterator[Record]:
-    """Journals, line by line, and what ends each: by functions, by a command, continued, and by answers sent back."""
-    pool = gpt4(folder, problems=12, n=40)
-
-    def journal(who: str, name: str, ended: dict[str, Any]) -> Iterator[Record]:
-        yield who, "ended", ended
-        _, *lines = map(json.loads, (folder / name).read_text().splitlines())  # the first line has hashes of files
-        for place, line in enumerate(lines, 1):
-            kept = ("problem_id", "index", "outcome", "value", "asked")
-            yield who, f"line {place}", {name: line[name] for name in kept if name in line}
-
-    for name, selector, call, options in (
-        ("repexp", "repexp", solved, {}),
-        ("gp-ucb", "gp-ucb", solved, {"until": 2}),
-        ("gp-thompson", "gp-thompson", solved, {"seed": 4}),
-        ("outcome-ucb-seen", "outcome-ucb-seen", solved, {"task": "game24"}),
-        ("uniform", "uniform", solved, {"budget_per_problem": 3}),
-        ("top", "gp-ucb", longest, {"top": 5}),
-    ):
-        kept = folder / f"{name}.jsonl"
-        yield from journal(
-            f"verify {name}",
-            kept.name,
-            api.verify(pool, call, selector, budget=40, journal=kept, quiet=True, **options),
-        )
-    (folder / "check.py").write_text(CHECK)
-    command = ("verify", "--pool", pool, "--selector", "gp-ucb")
-    checked = (*command, "--verifier", f"{sys.executable} check.py {{response_file}}", "--journal", "command.jsonl")
-    harness(folder, *checked, "--budget", 10)
-    yield from journal("verify by a command, continued", "command.jsonl", harness(folder, *checked, "--budget", 25))
-    asking = (*command, "--ask", "-k", 3, "--journal", "ask.jsonl")
-    asked = harness(folder, *asking)
-    for _ in range(3):
-        outcomes = [("correct", "wrong", "wrong")[len(pick["response"]) % 3] for pick in asked["ask"]]
-        answered = zip(asked["ask"], outcomes, strict=True)
-        table = [f"{pick['problem_id']},{pick['index']},{outcome}\n" for pick, outcome in answered]
-        (folder / "answers.csv").write_text("problem_id,index,outcome\n" + "".join(table))
-        asked = harness(folder, *asking, "--answers", "answers.csv")
-    del asked["ask"]
-    yield from journal("verify by answers", "ask.jsonl", asked)
 
 
 # Files, and what differs.
