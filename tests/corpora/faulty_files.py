@@ -16,18 +16,14 @@ FAULTY_FILES = {
     "wrong type": (
         SUM + b'{"question": ["a"], "answer": "#### 5"}', "line 2: column 'question' must be text, got list",
     ),
-    "truth for text": (b'{"question": "q", "answer": true}', "column 'answer' must be text, got bool"),
     "blank": (b'{"question": " \\n", "answer": "#### 5"}', "line 1: column 'question' is blank"),
     "empty": (b"", "'[^']+' has no rows"), "blank lines only": (b"\n\n", "'[^']+' has no rows"),
     "empty array": (b"[]", "'[^']+' has no rows"),
     "not objects": (SUM + b"[1]", "line 2: expected JSON objects, one a line or all in one array"),
-    "array of texts": (b'["a"]', "entry 1: expected JSON objects"),
     "not JSON": (b"question,answer\n1,2", r"line 1: not JSON \(Expecting value"),
-    "cut JSON": (b"[" + SUM.strip() + b', {"question"', "line 1: not JSON"),
     "nested too deep": (b"[" * 100_000, "line 1: not JSON"),
     "not text": (b"\xff\xfe\x00\x01", "not UTF-8 text, plain or gzipped"),
     "cut gzip": (gzip.compress(b'{"a": 1}' * 99, mtime=0)[:-9], r"not UTF-8 text, plain or gzipped \(Compressed"),
-    "bad gzip": (b"\x1f\x8b\x08" + b"x" * 50, "not UTF-8 text, plain or gzipped"),
     "bad gzip body": (gzip.compress(b"x", mtime=0)[:10] + b"\xff" * 30, "not UTF-8 text, plain or gzipped"),
     "cut parquet": (b"PAR1" + b"x" * 50, "cannot read '[^']+': Parquet magic bytes not found"),
 }  # fmt: skip

@@ -7,37 +7,35 @@ Each should define `solve(x)`. Some use `libc` and `tried(action)`, which `suppo
 from __future__ import annotations
 
 FORGERY = r"""
-## equal to everything
+## values that are equal to everything
 class Same:
     def __eq__(self, other): return True
     def __ne__(self, other): return False
     def __hash__(self): return 0
-def solve(x): return Same()
-## int that is equal to everything
-class Same(int):
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    def __hash__(self): return 0
+class Int(Same, int):
     def __index__(self): return 0
     def __format__(self, spec): return "1"
     def __repr__(self): return "1"
-def solve(x): return [Same(x)]
-## list that lies
+def solve(x): return Same() if x == 3 else [Int(x)]
+## values that lie about what they hold
+import numpy
+from fractions import Fraction
+from decimal import Decimal
 class Items(list):
     def __iter__(self): return iter([1] * 10)
     def __len__(self): return -1
     def __getitem__(self, index): raise SystemExit
-def solve(x): return Items([x])
-## numbers that lie
-from fractions import Fraction
-from decimal import Decimal
 class Ratio(Fraction):
     numerator = property(lambda self: 1 / 0)
 class Number(Decimal):
     def __str__(self): return "\n=ok "
 class Real(float):
     def __repr__(self): return "\n=ok "
-def solve(x): return [Ratio(1, 3), Number("1.5"), Real(2.5)]
+class Scalar(numpy.float64):
+    def __eq__(self, other): return True
+    def item(self): return "\n=ok "
+ALL = {3: [Ratio(1, 3), Number("1.5"), Real(2.5)], 5: Items([5]), 8: [Scalar(8), numpy.array([8], dtype=object)]}
+def solve(x): return ALL[x]
 ## a class that lies about itself
 class Meta(type):
     def __eq__(self, other): return True
@@ -61,22 +59,17 @@ class Trouble(BaseException, metaclass=Meta):
 Trouble.__qualname__ = "x\n=ok "
 Odd = type("a b\n=ok ", (Exception,), {})
 def solve(x): raise Trouble if x == 3 else Odd
-## all frames
-import sys
+## all frames and objects
+import gc, sys
 def solve(x):
-    frame, found = sys._getframe(), []
+    frame, seen = sys._getframe(), []
     while frame:
-        for place in (frame.f_locals, frame.f_globals):
-            for name, value in list(place.items()):
-                if "expect" in name.lower() or "result" in name.lower(): found.append(value)
+        for name, value in [*frame.f_locals.items(), *frame.f_globals.items()]:
+            if "expect" in name.lower() or "result" in name.lower(): seen.append(value)
         frame = frame.f_back
-    return found[-1] if found else None
-## all objects
-import gc
-def solve(x):
     for thing in gc.get_objects():
-        if type(thing) is list and len(thing) == 3 and all(type(y) in (int, str) for y in thing):
-            return thing[0]
+        if type(thing) is list and len(thing) == 3 and all(type(y) in (int, str) for y in thing): seen.append(thing[0])
+    return seen[-1] if seen else None
 ## another program's source or results in memory
 import ctypes, re
 WANTED = [re.compile(rb"return x \* (\d{10,}) \+ (\d{10,})"), re.compile(rb"\d+ (i[0-9a-f]{12,})\n")]
@@ -100,18 +93,16 @@ def solve(x):
     frame = sys._getframe(1)
     names = frame.f_globals
     names["canonical"].encode = lambda *rest: "i1"
-    names["canonical"].string = lambda *rest: "i1"
     names["_text"] = lambda *rest: "i2"
     return 1
-## built-ins replaced
-import builtins
+## built-ins and modules replaced
+import builtins, numpy, os, select, signal, sys, time, re
 NAMES = "isinstance issubclass type len sorted max zip next repr memoryview print"
+numpy.allclose = numpy.array_equal = lambda *rest, **named: True
+numpy.dtype = numpy.generic = None
 def solve(x):
     for name in NAMES.split(): setattr(builtins, name, lambda *rest, **named: True)
-    return [x, {x}, {x: (1.5,)}, object()]
-## modules replaced
-import os, select, signal, sys, time, re
-def solve(x):
+    if x == 3: return [x, {x}, {x: (1.5,)}, object(), numpy.int64(x)]
     os.write = os._exit = time.thread_time_ns = time.process_time_ns = select.poll = signal.signal = lambda *rest: 0
     re.fullmatch = re.compile = None
     sys.modules.clear()
@@ -125,14 +116,6 @@ def solve(x):
 import os
 os.write(3, b"=error the harness is broken\n")
 def solve(x): return 0
-## stopped by the judge, it says
-import os
-os.write(3, b"1 i1\n=stopped by the judge\n")
-os._exit(0)
-## confined once more
-import os
-os.write(3, b"+\n+\n1 i1\n")
-def solve(x): return 0
 ## frames of the fork server
 import os, struct
 frame = struct.pack("<cI", b"e", 11) + b'["exit", 0]' + struct.pack("<cI", b"+", 0)
@@ -140,10 +123,6 @@ for fd in range(64):
     try: os.write(fd, b"1 i15\n" + frame)
     except OSError: pass
 os._exit(0)
-## every descriptor closed
-import os
-os.closerange(0, 64)
-def solve(x): return x
 ## ends at the end
 import atexit, os
 atexit.register(os.write, 3, b"1 i15\n=ok \n")
@@ -188,20 +167,9 @@ def solve(x):
     inputs = sys._getframe(1).f_locals["suite"]["inputs"]
     inputs.clear()
     return inputs
-## a comparison patched
-import numpy
-numpy.allclose = numpy.array_equal = lambda *rest, **named: True
-numpy.dtype = numpy.generic = None
-def solve(x): return numpy.int64(x)
 ## a result that would take 4 GB to read
 import os
 def solve(x): os.write(3, b"1 nbytes:iffffffff;\n")
-## numpy scalars that lie
-import numpy
-class Same(numpy.float64):
-    def __eq__(self, other): return True
-    def item(self): return "\n=ok "
-def solve(x): return [Same(x), numpy.array([x], dtype=object), numpy.void(b"x"), numpy.longdouble(x)]
 """
 
 PROCESSES = r"""
@@ -212,40 +180,29 @@ def solve(x):
         while True: pass
     return x
 ## clone by number
-def solve(x): return [libc.syscall(number, 17, 0, 0, 0, 0) for number in (56, 57, 58, 220)]
-## clone3 by number
 arguments = (ctypes.c_uint64 * 11)(0, 0, 0, 0, 17)
-def solve(x): return libc.syscall(435, arguments, ctypes.sizeof(arguments))
+def solve(x):
+    done = [libc.syscall(number, 17, 0, 0, 0, 0) for number in (56, 57, 58, 220)]
+    done += [libc.syscall(0x40000000 + number, 0, 0, 0) for number in (57, 58, 59, 62)]  # x32
+    return [*done, libc.syscall(435, arguments, ctypes.sizeof(arguments))]
 ## fork by the i386 gate
 import ctypes, mmap
 code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 code.write(b"\xb8\x02\x00\x00\x00\xcd\x80\xc3")
 def solve(x): return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
-## x32 calls
-def solve(x): return [libc.syscall(0x40000000 + number, 0, 0, 0) for number in (57, 58, 59, 62)]
-## exec
-import os
-def solve(x): os.execv("/bin/sh", ["sh", "-c", "touch @FOLDER@/exec"])
 ## spawn
 import subprocess
 def solve(x):
     ways = [
-        lambda: os.posix_spawn("/bin/sh", ["sh", "-c", "touch @FOLDER@/spawn"], {}),
-        lambda: os.system("touch @FOLDER@/system"),
-        lambda: subprocess.run(["touch", "@FOLDER@/run"]),
-        lambda: os.popen("touch @FOLDER@/popen").read(),
+        lambda: os.posix_spawn("/bin/sh", ["sh", "-c", "touch @FOLDER@/spawn"], {}), lambda: os.popen("touch x").read(),
+        lambda: os.system("touch @FOLDER@/system"), lambda: subprocess.run(["touch", "@FOLDER@/run"]),
+        lambda: os.execv("/bin/sh", ["sh", "-c", "touch @FOLDER@/exec"]),
     ]
     return [tried(way) for way in ways]
-## kill the parent
-import os
-def solve(x): os.kill(os.getppid(), 9)
 ## kill everyone
-import os
 def solve(x):
     for pid in (-1, 0, 1, 2, os.getppid(), @PID@, @HARNESS@):
-        for signal in (9, 15, 19):
-            try: os.kill(pid, signal)
-            except OSError: pass
+        for signal in (9, 15, 19): tried(lambda: os.kill(pid, signal))
     return x
 ## kill in other ways
 def solve(x):
@@ -277,22 +234,17 @@ def solve(x):
     return done
 ## change what one is
 CALLS = [
-    ("prctl", 4, 1), ("prctl", 1, 0), ("prctl", 38, 0), ("prctl", 22, 0), ("setsid",), ("setpgid", 0, 0),
-    ("setuid", 0), ("setgid", 0), ("setgroups", 0, 0), ("nice", 10), ("unshare", 0x10000000),
-    ("personality", 0x0040000), ("chroot", b"/"), ("mount", b"none", b"/tmp", b"tmpfs", 0, 0), ("umount", b"/proc"),
-    ("pivot_root", b"/", b"/"), ("sethostname", b"x", 1), ("setpriority", 0, 0, 10), ("sched_setscheduler", 0, 1, 0),
-    ("umask", 0), ("chdir", b"/tmp"), ("swapon", b"/x", 0), ("mlockall", 3), ("ioperm", 0, 1, 1), ("daemon", 0, 0),
+    ("prctl", 4, 1), ("prctl", 1, 0), ("prctl", 38, 0), ("setsid",), ("setpgid", 0, 0), ("setuid", 0), ("setgid", 0),
+    ("nice", 10), ("unshare", 0x10000000), ("personality", 0x0040000), ("chroot", b"/"), ("umount", b"/proc"),
+    ("mount", b"none", b"/tmp", b"tmpfs", 0, 0), ("pivot_root", b"/", b"/"), ("sethostname", b"x", 1), ("umask", 0),
+    ("setpriority", 0, 0, 10), ("chdir", b"/tmp"), ("mlockall", 3), ("ioperm", 0, 1, 1), ("daemon", 0, 0),
 ]
 def solve(x): return [getattr(libc, name)(*rest) for name, *rest in CALLS if hasattr(libc, name)]
 ## limits lifted
 import resource
 def solve(x):
-    done = []
-    for name in ("AS", "CPU", "NOFILE", "FSIZE", "CORE"):
-        limit = getattr(resource, "RLIMIT_" + name)
-        for pair in ((-1, -1), (0, 0), resource.getrlimit(limit)):
-            done.append(tried(lambda: resource.setrlimit(limit, pair)))
-    return done
+    limits = [getattr(resource, "RLIMIT_" + name) for name in ("AS", "CPU", "NOFILE", "FSIZE", "CORE")]
+    return [tried(lambda: resource.setrlimit(limit, pair)) for limit in limits for pair in ((-1, -1), (0, 0))]
 ## very many threads
 import _thread, threading
 threading.stack_size(32768)
@@ -303,83 +255,63 @@ def solve(x):
         try: _thread.start_new_thread(lock.acquire, ())
         except (RuntimeError, MemoryError): break
     lock.acquire()
-## a core
-import ctypes, os, resource
-def solve(x):
-    try: resource.setrlimit(resource.RLIMIT_CORE, (-1, -1))
-    except (OSError, ValueError): pass
-    ctypes.memset(0, 1, 1)
 """
 
 FILES = r"""
 ## write files
-import io, pathlib, tempfile
+import io, tempfile
 def solve(x):
     ways = [
         lambda: open("@VICTIM@", "w").write("x"), lambda: io.FileIO("@FOLDER@/new", "w"),
         lambda: os.open("@VICTIM@", os.O_RDWR), lambda: os.open("@VICTIM@", os.O_WRONLY | os.O_APPEND),
         lambda: os.open("@VICTIM@", os.O_RDONLY | os.O_TRUNC), lambda: os.open("@FOLDER@", os.O_TMPFILE | os.O_RDWR),
-        lambda: pathlib.Path("@FOLDER@/p").write_text("x"), lambda: tempfile.TemporaryFile(dir="@FOLDER@"),
-        lambda: open("/dev/shm/x", "w"), lambda: open("/tmp/x", "w"), lambda: open(os.__file__, "a"),
-        lambda: open(os.path.dirname(os.__file__) + "/__pycache__/x.pyc", "wb"),
-        lambda: open("/proc/self/comm", "w"), lambda: open("/proc/sys/kernel/hostname", "w"),
+        lambda: tempfile.TemporaryFile(dir="@FOLDER@"), lambda: open("/dev/shm/x", "w"), lambda: open("/tmp/x", "w"),
+        lambda: open(os.__file__, "a"), lambda: open("/proc/self/comm", "w"),
     ]
     return [tried(way) for way in ways]
 ## change files
 import shutil
 def solve(x):
     ways = [
-        lambda: os.unlink("@VICTIM@"), lambda: os.rename("@VICTIM@", "@FOLDER@/moved"),
-        lambda: os.truncate("@VICTIM@", 0), lambda: os.chmod("@VICTIM@", 0), lambda: os.utime("@VICTIM@"),
-        lambda: os.chown("@VICTIM@", 1, 1), lambda: os.setxattr("@VICTIM@", "user.x", b"x"),
-        lambda: os.link("@VICTIM@", "@FOLDER@/link"), lambda: os.symlink("/", "@FOLDER@/symlink"),
-        lambda: os.mkdir("@FOLDER@/folder"), lambda: os.mkfifo("@FOLDER@/fifo"), lambda: os.mknod("@FOLDER@/node"),
-        lambda: shutil.rmtree("@FOLDER@", onerror=lambda *rest: None), lambda: os.rmdir("@FOLDER@"),
+        lambda: os.unlink("@VICTIM@"), lambda: os.rename("@VICTIM@", "@FOLDER@/moved"), lambda: os.utime("@VICTIM@"),
+        lambda: os.truncate("@VICTIM@", 0), lambda: os.chmod("@VICTIM@", 0), lambda: os.chown("@VICTIM@", 1, 1),
+        lambda: os.setxattr("@VICTIM@", "user.x", b"x"), lambda: os.link("@VICTIM@", "@FOLDER@/link"),
+        lambda: os.symlink("/", "@FOLDER@/symlink"), lambda: os.mkdir("@FOLDER@/folder"), lambda: os.rmdir("@FOLDER@"),
+        lambda: os.mkfifo("@FOLDER@/fifo"), lambda: shutil.rmtree("@FOLDER@", onerror=lambda *rest: None),
     ]
     return [tried(way) for way in ways]
 ## rare ways to a file
 HOW = (ctypes.c_uint64 * 3)(0o101, 0o666, 0)
 def solve(x):
     path, parameters = ctypes.c_char_p(b"@FOLDER@/rare"), (ctypes.c_uint32 * 30)()
-    return [
-        libc.syscall(2, path, 0o101, 0o666), libc.syscall(85, path, 0o666), libc.syscall(437, -100, path, HOW, 24),
-        libc.syscall(304, -100, path, 0o101), libc.syscall(425, 8, parameters), libc.memfd_create(b"x", 0),
-        libc.shm_open(b"/x", 0o102, 0o666), libc.syscall(321, 0, parameters, 64),
-        libc.syscall(248, b"user", b"x", b"x", 1, -3),
-    ]
+    numbered = [(2, path, 0o101, 0o666), (85, path, 0o666), (437, -100, path, HOW, 24), (304, -100, path, 0o101)]
+    numbered += [(425, 8, parameters), (321, 0, parameters, 64), (248, b"user", b"x", b"x", 1, -3)]
+    return [libc.syscall(*call) for call in numbered] + [libc.memfd_create(b"x", 0), libc.shm_open(b"/x", 0o102, 0o666)]
 """
 
 SPYING = r"""
 ## read files
-import glob, linecache
+import linecache
 def solve(x):
-    parent = os.getppid()
     ways = [
         lambda: open("@SECRET@").read(), lambda: os.read(os.open("@SECRET@", os.O_RDONLY), 100),
         lambda: linecache.getline("@SECRET@", 1), lambda: open("/proc/@HARNESS@/environ").read(),
-        lambda: open("/proc/1/root@SECRET@").read(), lambda: open(f"/proc/{parent}/root@SECRET@").read(),
-        lambda: os.listdir("@FOLDER@"), lambda: glob.glob("@FOLDER@/*"), lambda: open("/etc/passwd").read(),
+        lambda: open("/proc/1/root@SECRET@").read(), lambda: open(f"/proc/{os.getppid()}/root@SECRET@").read(),
+        lambda: os.listdir("@FOLDER@"), lambda: open("/etc/passwd").read(),
     ]
     return [tried(way) for way in ways]
 ## read the environment
-import os, ctypes
+libc.getenv.restype = ctypes.c_char_p
 def solve(x):
-    found = [dict(os.environ), ctypes.CDLL(None).getenv(b"HARNESS_CANARY")]
-    for pid in ("self", "1", "2", os.getppid(), @HARNESS@):
-        for name in ("environ", "cmdline"):
-            try: found.append(open(f"/proc/{pid}/{name}").read())
-            except OSError: pass
-    return found
+    pids = ("self", "1", "2", os.getppid(), @HARNESS@)
+    names = [f"/proc/{pid}/{name}" for pid in pids for name in ("environ", "cmdline")]
+    return [dict(os.environ), libc.getenv(b"HARNESS_CANARY"), *[tried(lambda: open(name).read()) for name in names]]
 ## import what is installed
-import os, sys
+import sys
 library = os.path.dirname(os.__file__)
 sys.path += [library + "/site-packages", library + "/dist-packages", "/usr/lib/python3/dist-packages"]
-def solve(x):
-    found = []
-    for name in ("pip", "setuptools", "pytest", "evalplus", "torch", "harness", "harness_tasks.sandbox", "pluggy"):
-        try: found.append(__import__(name).__name__)
-        except ImportError: pass
-    if found: return "@ABSTRACT@"
+NAMES = ("pip", "setuptools", "pytest", "evalplus", "torch", "harness", "harness_tasks.sandbox", "pluggy")
+def solve(x): return "@ABSTRACT@" if any(type(tried(lambda: __import__(name))) is not str for name in NAMES) else x
 """
 
 NETWORK = r"""
@@ -398,9 +330,6 @@ def solve(x):
         lambda: socket.socket(2, 3, 1), lambda: socket.socket(16, 3), lambda: socket.socket(17, 3),
     ]
     return [tried(way) for way in ways]
-## fetch
-import urllib.request
-def solve(x): return urllib.request.urlopen("http://127.0.0.1:@TCP@/", timeout=1).read()
 ## sockets by number
 def solve(x): return [libc.syscall(number, 2, 1, 0, 0) for number in (41, 42, 49, 53, 198, 203)]
 """
@@ -420,25 +349,14 @@ def solve(x):
     for _ in range(4): threading.Thread(target=busy, daemon=True).start()
     threading.Event().wait(4)
 ## limits disarmed
-import ctypes, signal
+import signal
 def solve(x):
-    for number in (signal.SIGPROF, signal.SIGALRM, signal.SIGXCPU, signal.SIGTERM, signal.SIGVTALRM):
+    for name in ("PROF", "ALRM", "XCPU", "TERM", "VTALRM"):
         for action in (signal.SIG_IGN, lambda *rest: None):
-            try: signal.signal(number, action)
-            except OSError: pass
-    for clock in (signal.ITIMER_REAL, signal.ITIMER_PROF, signal.ITIMER_VIRTUAL):
-        try: signal.setitimer(clock, 0)
-        except OSError: pass
-    try: signal.alarm(0)
-    except OSError: pass
-    try: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-    except OSError: pass
-    zero = (ctypes.c_long * 4)()
-    for clock in (0, 2): ctypes.CDLL(None).setitimer(clock, zero, None)
+            tried(lambda: signal.signal(getattr(signal, "SIG" + name), action))
+    for clock in range(3): tried(lambda: signal.setitimer(clock, 0)), libc.setitimer(clock, (ctypes.c_long * 4)(), None)
+    tried(lambda: signal.alarm(0)), tried(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)))
     while True: pass
-## prints
-def solve(x):
-    while True: print("x" * 1000)
 ## recursion in C
 import sys
 sys.setrecursionlimit(10 ** 9)
@@ -468,11 +386,6 @@ def solve(x): return len(mmap.mmap(-1, 100 << 30))
 """
 
 RESULTS = r"""
-## deep
-def solve(x):
-    made = []
-    for _ in range(10 ** 5): made = [made]
-    return made
 ## contains itself twice
 def solve(x):
     made = [1]
@@ -497,15 +410,12 @@ def solve(x): return Clinging()
 """
 
 SOURCES = {
-    "empty": "", "no function": "x = 1", "no function, but a number": "solve = 7", "NUL": "def solve(x): return 1\0",
+    "no function": "x = 1", "no function, but a number": "solve = 7", "NUL": "def solve(x): return 1\0",
     "lone surrogate": "def solve(x): return '\ud800'\ud800", "parentheses": "(" * 10**5 + ")" * 10**5,
-    "brackets": "[" * 10**5, "minus signs": "x = " + "-" * 10**5 + "1", "not": "x = " + "not " * 10**5 + "1",
-    "lambdas": "x = " + "lambda: " * 10**4 + "1", "a sum of 2 MB": "x = " + "1+" * 10**6 + "1",
-    "attributes": "x = x" + ".x" * 10**5, "calls": "x = x" + "()" * 10**5,
+    "brackets": "[" * 10**5, "not": "x = " + "not " * 10**5 + "1", "a sum of 2 MB": "x = " + "1+" * 10**6 + "1",
+    "calls": "x = x" + "()" * 10**5, "a long literal": "x = " + "9" * 10**6, "spaces": " " * (1 << 20),
     "indentation": "".join(" " * n + "if 1:\n" for n in range(99)) + " " * 99 + "x\n",
-    "a long literal": "x = " + "9" * 10**6,
-    "a folded constant": "x = 'x' * 10 ** 10, 1 << 10 ** 10, ((1,) * 10 ** 4) * 10 ** 4", "spaces": " " * (1 << 20),
-    "one letter": "x" * (1 << 20), "elif": "if x: pass\n" + "elif x: pass\n" * 10**4,
-    "formats": "x = " + "f'{" * 200 + "1" + "}'" * 200, "decorators": "@x\n" * 10**4 + "def solve(x): return 1",
-    "no text": "\x01\x02\x1a\x1b\ufeff",
+    "a folded constant": "x = 'x' * 10 ** 10, 1 << 10 ** 10, ((1,) * 10 ** 4) * 10 ** 4",
+    "elif": "if x: pass\n" + "elif x: pass\n" * 10**4, "formats": "x = " + "f'{" * 200 + "1" + "}'" * 200,
+    "decorators": "@x\n" * 10**4 + "def solve(x): return 1", "no text": "\x01\x02\x1a\x1b\ufeff",
 }  # fmt: skip

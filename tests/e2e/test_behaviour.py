@@ -5,6 +5,7 @@ import re
 import pytest
 from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, written
 from support.json_lines import write_json_lines
+from support.refusals import error_line
 from support.stores import files_of
 
 from harness.columns.store import read
@@ -19,9 +20,16 @@ RESPONSES = [  # three that do the same, two that do another thing, and two that
 
 
 @pytest.fixture
-def options(tmp_path):
-    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": ROW["task_id"], "responses": RESPONSES}])
-    return ["--data", written(tmp_path, ROW), "--pool", pool, "--store", tmp_path / "runs"]
+def run(harness, tmp_path):
+    """Run or select on the pool of these responses, or of these with more fields."""
+
+    def call(command, task, selector, *more, **fields):
+        line = {"problem_id": ROW["task_id"], "responses": RESPONSES, **fields}
+        pool = write_json_lines(tmp_path / "pool.jsonl", [line])
+        options = ("--data", written(tmp_path, ROW), "--pool", pool, "--store", tmp_path / "runs", *more)
+        return harness(command, "--task", task, "--selector", selector, *options)
+
+    return call
 
 
 def test_samples_of_evalplus_without_the_prompts_head_are_graded_in_a_run(harness, tmp_path):
@@ -30,70 +38,50 @@ def test_samples_of_evalplus_without_the_prompts_head_are_graded_in_a_run(harnes
     samples = [{"task_id": HALF["task_id"], "completion": program, "passed": True} for program in programs]
     pool = write_json_lines(tmp_path / "samples.jsonl", samples)
     options = ("--data", data, "--pool", pool, "--store", tmp_path / "runs", "--selector", "in-order", "--json")
-    run = harness("run", "--task", "humanevalplus", *options)
-    [row] = run.rows
+    outcome = harness("run", "--task", "humanevalplus", *options)
+    [row] = outcome.rows
     assert (row["n"], row["solvable"], row["pass_at_k"]["1"], row["pass_at_k_random"]["1"]) == (2, 1, 1, 0.5)
-    assert "not taken as verdicts: passed" in run.err
+    assert "not taken as verdicts: passed" in outcome.err
     [verdicts] = files_of(tmp_path / "runs", "verdicts")
     assert read(verdicts)["reason"].to_pylist() == ["", "no function half"]
 
 
-@pytest.fixture
-def programs_run(monkeypatch):
-    """The programs whose behaviour was asked for, as a list that grows."""
-    seen, original = [], behaviour.behaviours
-
-    def counting(*args):
-        seen.extend(args[-1])
-        return original(*args)
-
-    monkeypatch.setattr("harness_tasks.evalplus_tasks.behaviours", counting)
-    return seen
-
-
 @pytest.mark.slow
-def test_programs_that_do_the_same_are_one_answer_in_runs_and_in_select(harness, options, programs_run):
-    plain = harness("run", "--task", "mbppplus", "--selector", "answer-round-robin", *options)
-    assert (plain.code, programs_run) == (0, [])
-    assert "answers by running" not in plain.out
-    ran = harness("run", "--task", TASK, "--selector", "answer-round-robin", "--json", *options)
-    [row] = ran.rows
+def test_programs_that_do_the_same_are_one_answer_in_runs_and_in_select(run, monkeypatch):
+    programs, original = [], behaviour.behaviours
+    counting = lambda *args: programs.extend(args[-1]) or original(*args)  # noqa: E731
+    monkeypatch.setattr("harness_tasks.evalplus_tasks.behaviours", counting)
+    plain = run("run", "mbppplus", "answer-round-robin")
+    assert (plain.code, programs, "answers by running" in plain.out) == (0, [], False)
+    [row] = run("run", TASK, "answer-round-robin", "--json").rows
     assert row["answering"]["responses"] == 7
     assert 0 < row["answering"]["cpu_s"] < 5
     assert row["pass_at_k"]["1"] == 1  # the largest cluster is the right one; as programs all differ
-    assert len(programs_run) == 6  # one response has no program
-    again = harness("run", "--task", TASK, "--selector", "outcome-ucb", *options)
+    assert len(programs) == 6  # one response has no program
+    again = run("run", TASK, "outcome-ucb")
     assert re.search(r"answers by running 7 responses: \d+\.\d CPU-seconds, .* set against the calls saved", again.out)
-    chosen = harness("select", "--task", TASK, "--selector", "answer-round-robin", "-k", 7, "--json", *options)
+    chosen = run("select", TASK, "answer-round-robin", "-k", 7, "--json")
     [picks] = chosen.rows
     first = {*picks["order"][:2]}
     assert (len(first & {1, 3, 5}), len(first & {0, 6})) == (1, 1)
     assert {*picks["order"][-2:]} == {2, 4}
     assert "answers by running 7 responses: " in chosen.err
-    assert len(programs_run) == 6  # select and the second run took the first run's
+    assert len(programs) == 6  # select and the second run took the first run's
 
 
-def test_only_answers_are_made_anew_verdicts_and_responses_are_shared(harness, options, tmp_path):
+def test_only_answers_are_made_anew_verdicts_and_responses_are_shared_and_given_verdicts_get_answers_too(
+    run, harness, tmp_path
+):
     for task in ("mbppplus:tests=base", f"{TASK},tests=base"):
-        assert harness("run", "--task", task, "--selector", "uniform", *options).code == 0
+        assert run("run", task, "uniform").code == 0
     runs = tmp_path / "runs"
     memos = sorted(path.name.partition(".")[0] for path in (runs / "memo").iterdir())
     assert (memos, len(files_of(runs, "responses")), len(files_of(runs, "verdicts"))) == (["answers", "graded"], 1, 2)
-    assert "nothing to delete" in harness("store", "prune", "--store", tmp_path / "runs").out
-    assert harness("doctor", "--store", tmp_path / "runs").code == 0
-
-
-def test_a_pool_that_brings_its_verdicts_gets_its_answers_too(harness, options, tmp_path):
-    line = {"problem_id": ROW["task_id"], "responses": RESPONSES, "correct": [i in (1, 3, 5) for i in range(7)]}
-    write_json_lines(tmp_path / "pool.jsonl", [line])
-    [row] = harness("run", "--task", TASK, "--selector", "answer-round-robin", "--json", *options).rows
+    assert "nothing to delete" in harness("store", "prune", "--store", runs).out
+    assert harness("doctor", "--store", runs).code == 0
+    [row] = run("run", TASK, "answer-round-robin", "--json", correct=[i in (1, 3, 5) for i in range(7)]).rows
     assert (row["grader"], row["pass_at_k"]["1"], row["answering"]["responses"]) == ("the pool's maker", 1, 7)
-
-
-def test_an_option_that_makes_no_sense_is_refused_in_one_line(harness, options):
-    for task, line in (
-        ("mbppplus:answer_by=luck", "error: mbppplus: answer_by must be 'program' or 'behaviour', got 'luck'"),
-        ("mbppplus:answer_by=behaviour,inputs=0", "error: mbppplus: inputs must be from 1 to 100, got 0"),
-    ):
-        refused = harness("run", "--task", task, "--selector", "uniform", *options)
-        assert (refused.code, refused.err.strip()) == (2, line)
+    line = error_line(run("run", "mbppplus:answer_by=luck", "uniform"))
+    assert line == "error: mbppplus: answer_by must be 'program' or 'behaviour', got 'luck'"
+    line = error_line(run("run", "mbppplus:answer_by=behaviour,inputs=0", "uniform"))
+    assert line == "error: mbppplus: inputs must be from 1 to 100, got 0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import stat
 import subprocess
 import sys
 import sysconfig
@@ -29,14 +28,14 @@ def shell(tmp_path):
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site_packages,) = folder.glob("lib/python*/site-packages")
-    installed = sysconfig.get_path("purelib")
     # addsitedir and no bare path: the harness itself may be there as an editable install, a .pth file
-    (site_packages / "_installed.pth").write_text(f"import site; site.addsitedir({installed!r})\n")
+    installed = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
+    (site_packages / "_installed.pth").write_text(installed)
     for name in ("harness", "pip"):
         script = folder / "bin" / name
         run = f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
         script.write_text(f"#!{folder}/bin/python\n{run}\n")
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        script.chmod(0o755)
     unwanted = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS")
     env = {key: value for key, value in os.environ.items() if key not in unwanted}
     env |= {"PATH": f"{folder}/bin:{env['PATH']}", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "COLUMNS": "200"}
@@ -63,7 +62,6 @@ def test_the_commands_it_prints_install_list_run_check_and_test_the_package(shel
     assert [(row["selector"], row["problems"]) for row in rows] == [("brand-new", 10), ("uniform", 10)]
     assert shell(check, folder).count("passed") > 5
     assert " passed" in shell(tests, folder)
-    shell("pip install .", folder)  # in place of the editable install
 
 
 @pytest.mark.parametrize("kind", ["task", "embedder", "sampler", "engine"])
@@ -73,6 +71,7 @@ def test_a_package_that_is_not_installed_runs_by_its_file_and_passes_its_own_tes
     made = harness("new", kind, "brand-new", "--into", tmp_path, "--json").rows
     _, _, listing, race, _, tests = made["commands"]
     monkeypatch.chdir(made["folder"])
+    monkeypatch.setenv("PYTHONPATH", str(made["folder"]))
     Path("runs").symlink_to(runs)
     plugin = ("--plugin", "harness_brand_new.py")
     assert "brand-new" in harness(*shlex.split(listing)[1:], *plugin).out
@@ -80,6 +79,5 @@ def test_a_package_that_is_not_installed_runs_by_its_file_and_passes_its_own_tes
     assert "brand-new" in rows[0].values()
     assert rows[0]["problems"] == (8 if kind == "task" else 10)
     assert 0 < rows[0]["samples_to_correct"] <= rows[0]["n"] + 1
-    env = os.environ | {"PYTHONPATH": str(made["folder"])}
-    done = run_to_end([sys.executable, *shlex.split(tests)[1:]], env=env)
+    done = run_to_end([sys.executable, *shlex.split(tests)[1:]])
     assert done.returncode == 0, done.stdout

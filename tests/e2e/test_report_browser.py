@@ -1,17 +1,23 @@
 """The report in a real browser (Debian's Chromium): it draws, plays, takes keys, and runs nothing of a response."""
 
 import csv
+import importlib.util
+import os
 import re
+import shutil
 import socket
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.paths import TOY
 from support.processes import wait_for
-from support.report_browser import ABSENT, PHONE, left, made, opened, press
-from support.report_page import HOSTILE, hostile_pool, pool_file
+from support.report_page import HOSTILE, hostile_pool, parsed, pool_file
 
 import harness
+from harness.jobs import run as pipeline
+from harness.jobs.options import RunConfig
 from harness.results import inert_text
 from harness.system.json_text import storable
 from harness.system.progress import Progress
@@ -20,11 +26,91 @@ from harness_plugins.figures.request import Request
 from harness_plugins.report import writing
 from harness_plugins.report.page import visible
 from harness_plugins.report.searching import write_search
+from harness_plugins.report.writing import write_report
 
+CHROMIUM = shutil.which("chromium")
+ABSENT = (not CHROMIUM or importlib.util.find_spec("playwright") is None) and "CI" not in os.environ
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
 ]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM, "CI installs chromium"
+    with sync_playwright() as playwright:
+        args = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(chromium, path, viewport=DESKTOP, clock=False, **options):
+    """`with opened(chromium, path, ...) as page`: in a fresh context; it must be quiet and ask for nothing else."""
+    context = chromium.new_context(viewport=viewport, **options)
+    page = context.new_page()
+    page.notes, page.requests = [], []
+    page.set_default_timeout(20_000)
+    if clock:
+        page.clock.install(time=0)
+    page.on("request", lambda request: page.requests.append(request.url))
+    page.on("console", lambda message: page.notes.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda failure: page.notes.append(f"error: {failure}"))
+    page.on("dialog", lambda dialog: (page.notes.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.goto(path.as_uri())
+    if clock:
+        page.clock.pause_at(3600)  # from here on time goes on by `run_for` only, however slow the machine
+    try:
+        yield page
+        assert page.notes == []
+        assert set(page.requests) == {path.as_uri()}
+    finally:
+        context.close()
+
+
+def made(folder, **options):
+    """The report of one run."""
+    pipeline.run(RunConfig(store=folder, plugin_files=[TOY], **options), Progress())
+    return write_report(folder, (), None, [TOY], Progress())
+
+
+@pytest.fixture(scope="module")
+def toy_report(tmp_path_factory):
+    selectors = ("repexp", "shuffle", "head", "spread")
+    return made(tmp_path_factory.mktemp("toy"), task="colours", engine="toy", selectors=selectors)
+
+
+@pytest.fixture(scope="module")
+def data(toy_report):
+    return parsed(toy_report)[0]
+
+
+@pytest.fixture(scope="module")
+def toy_page(chromium, toy_report):
+    with opened(chromium, toy_report) as page:
+        yield page
+
+
+@pytest.fixture
+def page(toy_page, toy_report):
+    """The toy's report, as it is when it was opened."""
+    toy_page.mouse.move(0, 0)
+    toy_page.goto(toy_report.as_uri())
+    return toy_page
+
+
+def left(page):
+    return page.locator(".panel").first
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
 
 
 def picked(page):
@@ -43,24 +129,29 @@ def order_shown(page, data):
     return problem, problem["picks"][int(left(page).locator("select").input_value())]["order"]
 
 
+def saved(page, button):
+    """The lines of the CSV file that a button saves."""
+    with page.expect_download() as download:
+        page.locator(button).click()
+    page.requests[:] = [url for url in page.requests if not url.startswith("blob:")]
+    with open(download.value.path(), newline="") as file:
+        return list(csv.reader(file))
+
+
+# The table, the curves, the list of problems
+
+
 def test_the_page_draws_all_its_parts_without_an_error(page, data):
     assert page.title().startswith("colours")
     assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
-    # references, controls, selectors
     counts = {"tbody tr": 3 + 3 + 4, "#curves .curve": 2 + 3 + 4, "#curves .band": 1 + 4, "#problems li": 6}
     counts |= {".map .pt": 2 * 16}
     assert {what: page.locator(what).count() for what in counts} == counts
     assert page.locator("#answers-note").is_visible()
     assert page.locator("#command").inner_text() == "\n".join(data["commands"])
-    assert page.locator("#command").inner_text().startswith("harness run --task colours ")
 
 
-def extra(page):
-    return page.locator("#table .extra:visible")
-
-
-def test_more_columns_are_shown_and_hidden_by_keyboard(page, data):
-    assert extra(page).count() == 0
+def test_the_table_has_more_columns_and_is_sorted_by_click_and_by_keyboard(page, data):
     page.get_by_role("button", name="More columns").focus()
     press(page, "Enter")
     assert page.get_by_role("button", name="Fewer columns").get_attribute("aria-expanded") == "true"
@@ -71,23 +162,105 @@ def test_more_columns_are_shown_and_hidden_by_keyboard(page, data):
         assert (float(p), float(q)) == (pytest.approx(row["p"], rel=0.05), pytest.approx(row["q"], rel=0.05))
         assert (k95, interval) == (str(row["k95"] or "–"), row["trust"] or "–")
     press(page, "Space")
-    assert extra(page).count() == 0
+    assert page.locator("#table .extra:visible").count() == 0
+    calls = {row["name"]: row["samples_to_correct"] for row in data["rows"][6:]}  # below references and controls
+    ranked = sorted((name for name in calls if calls[name]), key=calls.get)
+    heading, names = page.get_by_role("columnheader", name="samples-to-correct"), page.locator("#table tbody").last
+    heading.get_by_role("button").click()
+    for order, said in ((ranked, "ascending"), (ranked[::-1], "descending")):  # what is missing stays last
+        assert names.locator("th").all_inner_texts() == [*order, "head"]
+        assert heading.get_attribute("aria-sort") == said
+        press(page, "Enter")
 
 
-def test_a_problem_is_chosen_by_click_or_found_by_its_name_also_if_the_chosen_one_is_hidden(page):
+def test_tables_are_saved_with_all_their_values_and_no_formula(page, data, chromium, tmp_path):
+    head, *lines = saved(page, "#results-csv")
+    for row, line in zip(data["rows"], lines, strict=True):
+        values = dict(zip(head, line, strict=True))
+        assert (values["selector"], values["cell"]) == (row["name"], row.get("cell", ""))
+        low = row.get("interval") and pytest.approx(row["interval"][0], rel=1e-5)
+        assert (float(values["improvement_low"]) if values["improvement_low"] else None) == low
+        assert float(values["pass_at_4"]) == pytest.approx(row["passed"][data["budgets"].index("4")], rel=1e-5)
+    head, *lines = saved(page, "#problems-csv")
+    listed, ranker = data["index"], [selector["name"] for selector in data["selectors"]].index(head[4])
+    for place, (name, n, correct, random, calls) in enumerate(line[:5] for line in lines):
+        assert [name, int(n), int(correct)] == [listed[column][place] for column in ("id", "n", "c")]
+        assert float(random) == pytest.approx((int(n) + 1) / (int(correct) + 1), rel=1e-5)
+        assert float(calls) == pytest.approx(np.mean(listed["ranks"][ranker][place]), rel=1e-5)
+    names = ["=1+1", "@sum", " -2", "a,b", 'say "x"', "'=1"]
+    pool = pool_file(tmp_path / "pool.jsonl", {name: [("x", 1), ("y", 0)] for name in names})
+    with opened(chromium, made(tmp_path / "runs", pool=pool, selectors=("uniform",))) as other:
+        lines = saved(other, "#problems-csv")
+    assert {line[0] for line in lines[1:]} == {inert_text.csv_cell(name) for name in names}
+
+
+def test_the_curves_are_read_by_keyboard_and_switched_off_and_on(page, data):
+    page.locator("#curves svg").focus()
+    press(page, "ArrowRight", "ArrowRight")
+    random = data["curves"][0]
+    shown = f" random {100 * random['mean'][random['k'].index(2)]:.1f} % "
+    assert shown in page.locator("#readout", has_text="k = 2: ").inner_text()
+    button = page.locator("#legend button", has_text="shuffle")
+    before = page.locator("#curves .curve").count()
+    for pressed, count in (("false", before - 1), ("true", before)):
+        button.click()
+        assert (button.get_attribute("aria-pressed"), page.locator("#curves .curve").count()) == (pressed, count)
+
+
+def test_of_many_curves_eleven_are_shown_and_hardness_shows_the_values_of_the_plot(chromium, tmp_path):
+    selectors = tuple(f"shuffle:offset={place}" for place in range(9))
+    path = made(tmp_path, task="colours", engine="toy", data=Path("23"), selectors=selectors)
+    name = parsed(path)[0]["selectors"][0]["name"]
+    rows = frame.table(Request("hardness", (tmp_path / "cells",), selector=name))
+    with opened(chromium, path) as page:
+        off = page.locator("#legend button[aria-pressed=false]")
+        assert (page.locator("#legend button").count(), off.count()) == (14, 3)
+        off.first.click()
+        assert page.locator("#curves .curve").count() == 12
+        shown = page.locator("#hardness svg").get_attribute("aria-label")
+    for series, column in (("random (exact)", "random"), (name, "selected")):
+        values = re.search(rf"{re.escape(series)} ([\d., ]+)", shown)[1].rstrip(", ").split(", ")
+        assert [float(value) for value in values] == [pytest.approx(row[column], abs=0.051) for row in rows]
+
+
+def test_a_problem_is_chosen_from_the_list_by_its_name_by_its_mark_or_from_the_table_of_all(page, data):
     title, items = page.locator("#problem-title"), page.locator("#problems li:visible")
+
+    def names():
+        return [text.split("\n")[0] for text in items.all_inner_texts()]
+
+    def gap(name):
+        ranks = [column[data["index"]["id"].index(name)] for column in data["index"]["ranks"] if column]
+        return abs(np.log(np.mean(ranks[0]) / np.mean(ranks[-1])))
+
+    assert items.first.get_attribute("aria-selected") == "true"  # where the two differ most
+    assert [gap(name) for name in names()] == sorted(map(gap, names()), reverse=True)
+    page.locator("#sort").select_option("easiest first")
+    assert names() == data["index"]["id"][::-1]
     items.nth(3).click()
-    assert title.inner_text() == items.nth(3).locator("span").first.inner_text()
+    assert title.inner_text() == names()[3]
     assert page.locator("#problems [aria-selected=true]").count() == 1
     for name, key in (("2", "Enter"), ("4", "Tab")):
         page.locator("#search").fill(f"COLOUR {name}")
-        assert [text[:6] for text in items.all_inner_texts()] == [f"test/{name}"]
-        page.locator("#search").press(key)
-        if key == "Tab":  # one item can always be reached
-            page.keyboard.press("Home")
+        assert names() == [f"test/{name}"]
+        press(page, key, *(["Home"] if key == "Tab" else []))  # one item can always be reached
         assert title.inner_text() == f"test/{name}"
     page.locator("#search").fill("no such problem")
     assert page.locator("#found").inner_text() == "0 of 6 problems"
+    page.locator("#scatter svg").focus()
+    press(page, "ArrowRight", "ArrowRight", "ArrowLeft")
+    name = page.locator("#scatter-readout").inner_text().split(" ")[0].removesuffix(":")
+    press(page, "Enter")
+    assert title.inner_text() == name
+    page.locator("#against").select_option("shuffle")
+    assert "calls of shuffle" in page.locator("#scatter").inner_text()
+    page.locator("#all-problems summary").click()
+    other = page.locator("#problem-table tbody tr").last
+    other.get_by_role("button").click()
+    assert title.inner_text() == other.locator("th").inner_text()
+
+
+# The picks
 
 
 def test_stepping_shows_the_picks_in_their_order_and_the_text_of_the_last(page, data):
@@ -105,16 +278,14 @@ def test_stepping_shows_the_picks_in_their_order_and_the_text_of_the_last(page, 
     assert picked(page) == list(range(16))
     assert page.locator("#next").is_disabled()
     page.locator("#step").fill("5")
-    for place, selector in enumerate(data["selectors"]):
+    for selector in data["selectors"]:
         left(page).locator("select").select_option(selector["name"])
         if selector["kind"] == "subset":
             assert picked(page) == [0, 1, 2, 3]  # the largest budget that 5 calls pay for
             assert "set for budget 4" in left(page).locator(".status").inner_text()
             assert left(page).locator(".novelty .pt").count() == 0
         else:
-            problem, order = order_shown(page, data)
-            assert order == problem["picks"][place]["order"]
-            assert picked(page) == sorted(order[:5])
+            assert picked(page) == sorted(order_shown(page, data)[1][:5])
 
 
 def test_playing_goes_on_by_itself_pauses_and_stops_at_the_end(chromium, toy_report):
@@ -150,18 +321,18 @@ def test_correctness_is_shown_on_demand_only_and_a_response_on_hover_and_on_focu
         assert panel.locator("pre").inner_text() == problem["texts"][problem["text"][5]]
 
 
-def focused(page):
-    names = ("id", "className.baseVal", "tagName")
-    return page.evaluate(" || ".join(f"document.activeElement.{name}" for name in names))
-
-
 def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, data):
+    def focused():
+        return page.evaluate(
+            " || ".join(f"document.activeElement.{it}" for it in ("id", "className.baseVal", "tagName"))
+        )
+
     page.locator("#search").focus()
     press(page, "ArrowDown", "End")
     assert page.locator("#problems li").last.get_attribute("aria-selected") == "true"
     _, order = order_shown(page, data)
     press(page, "Tab")
-    assert focused(page) == "play"
+    assert focused() == "play"
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     press(page, "ArrowRight", "ArrowRight", "ArrowLeft")
     assert picked(page) == order[:1]
@@ -171,7 +342,7 @@ def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, d
     assert steps(page) == 0
     for name in ("next", "step", "speed", "reveal", "SELECT", "pt "):  # one point of the map is in the tab order
         press(page, "Tab")
-        assert focused(page).startswith(name)
+        assert focused().startswith(name)
     page.locator("#reveal").focus()
     press(page, "Space", "Tab", "Tab")
     assert page.locator("#reveal").is_checked()
@@ -181,202 +352,14 @@ def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, d
     assert left(page).locator(".map [tabindex='0']").count() == 1
 
 
-def test_the_curves_are_read_by_keyboard_and_switched_off_and_on(page, data):
-    page.locator("#curves svg").focus()
-    press(page, "ArrowRight", "ArrowRight")
-    random = data["curves"][0]
-    shown = f" random {100 * random['mean'][random['k'].index(2)]:.1f} % "
-    assert shown in page.locator("#readout", has_text="k = 2: ").inner_text()
-    button = page.locator("#legend button", has_text="shuffle")
-    before = page.locator("#curves .curve").count()
-    for pressed, count in (("false", before - 1), ("true", before)):
-        button.click()
-        assert (button.get_attribute("aria-pressed"), page.locator("#curves .curve").count()) == (pressed, count)
-
-
-def test_of_many_curves_eleven_are_shown_and_the_others_are_there_to_be_switched_on(chromium, tmp_path):
-    selectors = tuple(f"shuffle:offset={place}" for place in range(9))
-    with opened(chromium, made(tmp_path, task="colours", engine="toy", selectors=selectors)) as page:
-        off = page.locator("#legend button[aria-pressed=false]")
-        assert (page.locator("#legend button").count(), off.count()) == (14, 3)
-        assert page.locator("#curves .curve").count() == 11
-        off.first.click()
-        assert page.locator("#curves .curve").count() == 12
-
-
-def assert_inert(page):
-    assert page.locator("script").count() == 2
-    assert page.locator("img, iframe, object, link, #made-of-text").count() == 0
-    assert page.evaluate("window.pwned") is None
-
-
-def test_hostile_responses_are_shown_as_text_and_stay_inert(chromium, hostile_report):
-    with opened(chromium, hostile_report) as page:
-        page.locator("#problems li", has_text="<script>alert(0)</script>").click()
-        before = page.locator("*").count()
-        for place, text in enumerate(HOSTILE):
-            left(page).locator(".map .pt").nth(place).focus()
-            assert left(page).locator("pre").text_content() == visible(storable(text)[:4000])
-            assert page.locator("*").count() == before
-            assert bool(left(page).locator(".response .note").inner_text()) == (len(text) > 4000)
-        assert_inert(page)
-
-
-def test_even_markup_that_got_in_would_not_run(chromium, hostile_report):
-    attempts = """() => {
-      const script = document.createElement("script");
-      script.textContent = "window.pwned = 1";
-      document.body.append(script);
-      const box = document.createElement("div");
-      box.innerHTML = '<img src="http://127.0.0.1:PORT/x.png" onerror="window.pwned = 2"><p style="color: red">x</p>';
-      document.body.append(box);
-    }"""
-    with socket.create_server(("127.0.0.1", 0)) as server, opened(chromium, hostile_report) as page:
-        server.setblocking(False)
-        page.evaluate(attempts.replace("PORT", str(server.getsockname()[1])))
-        wait_for(lambda: page.wait_for_timeout(50) or len(page.notes) >= 3, what="refusals of script, image and style")
-        with pytest.raises(BlockingIOError):
-            server.accept()
-        assert page.evaluate("window.pwned") is None
-        assert [line for line in page.notes if "Content Security Policy" not in line] == []
-        page.notes.clear()
-        del page.requests[1:]  # the image, which was refused before it was requested
-
-
-def test_a_phone_shows_it_without_sideways_scrolling(chromium, hostile_report):
-    with opened(chromium, hostile_report, PHONE, has_touch=True, is_mobile=True) as page:
-        for at in range(page.locator("#problems li").count()):
-            page.locator("#problems li").nth(at).tap()
-            page.locator("#next").tap()
-            page.locator("#reveal").set_checked(at % 2 == 0)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        maps = [panel.bounding_box() for panel in page.locator(".map").all()]
-        assert maps[0]["y"] + maps[0]["height"] < maps[1]["y"]  # one below the other
-        page.locator("#more").tap()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-@pytest.fixture(scope="module")
-def search_page(tmp_path_factory):
-    """The page of a search with hostile names: 9 outcomes, one of them a hit, and two that are out."""
-    folder = tmp_path_factory.mktemp("search")
-    h = np.random.default_rng(0).normal(size=(60, 5))
-    names = [f"{row} {HOSTILE[row % len(HOSTILE)]}"[:200] for row in range(60)]
-    np.savez(folder / "plate.npz", plate=h, names=[storable(name).replace("\0", "") for name in names])
-    search = harness.search(folder / "plate.npz", journal=folder / "plate.jsonl", quiet=True)
-    for place, name in enumerate(search.ask(11)[:9]):
-        search.tell(name, place == 4)
-    return write_search(folder / "plate.jsonl", None, Progress(quiet=True), 0.1, embeddings=folder / "plate.npz")
-
-
-@pytest.mark.parametrize("options", [{}, {"viewport": PHONE, "color_scheme": "dark"}])
-def test_the_page_of_a_search_draws_all_its_parts(chromium, search_page, options):
-    with opened(chromium, search_page, **options) as page:
-        counts = {"#map .pt": 60, "#map .picked": 11, "#curve .curve": 2, "#curve .band": 1, "tbody tr": 11}
-        assert {what: page.locator(what).count() for what in counts} == counts
-        assert page.locator("#said").inner_text().startswith("If 10 % of the candidates are hits, as --rate says, ")
-        assert page.locator("#out").inner_text().startswith("2 without an outcome: ")
-        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        page.locator("th button", has_text="outcome").click()
-        assert page.locator("tbody tr").first.locator("td").nth(3).inner_text() == "hit"
-
-
-# Its tables, its charts of every question, and the pools in files beside it.
-
-
-def saved(page, button):
-    """The lines of the CSV file that a button saves."""
-    with page.expect_download() as download:
-        page.locator(button).click()
-    page.requests[:] = [url for url in page.requests if not url.startswith("blob:")]
-    with open(download.value.path(), newline="") as file:
-        return list(csv.reader(file))
-
-
-def first_column(page):
-    return page.locator("#table tbody").last.locator("th").all_inner_texts()
-
-
-def test_the_table_is_sorted_by_click_and_by_keyboard_and_what_is_missing_stays_last(page, data):
-    calls = {row["name"]: row["samples_to_correct"] for row in data["rows"][6:]}  # below references and controls
-    ranked = sorted((name for name in calls if calls[name]), key=calls.get)
-    heading = page.get_by_role("columnheader", name="samples-to-correct")
-    heading.get_by_role("button").click()
-    assert (first_column(page), heading.get_attribute("aria-sort")) == ([*ranked, "head"], "ascending")
-    press(page, "Enter")
-    assert (first_column(page), heading.get_attribute("aria-sort")) == ([*ranked[::-1], "head"], "descending")
-    assert page.locator("#table tbody").first.locator("th").first.inner_text() == "random (exact)"
-
-
-def test_tables_are_saved_with_all_their_values(page, data):
-    head, *lines = saved(page, "#results-csv")
-    for row, line in zip(data["rows"], lines, strict=True):
-        values = dict(zip(head, line, strict=True))
-        assert (values["selector"], values["cell"]) == (row["name"], row.get("cell", ""))
-        low = row.get("interval") and pytest.approx(row["interval"][0], rel=1e-5)
-        assert (float(values["improvement_low"]) if values["improvement_low"] else None) == low
-        assert float(values["pass_at_4"]) == pytest.approx(row["passed"][data["budgets"].index("4")], rel=1e-5)
-    head, *lines = saved(page, "#problems-csv")
-    listed, ranker = data["index"], [selector["name"] for selector in data["selectors"]].index(head[4])
-    for place, (name, n, correct, random, calls) in enumerate(line[:5] for line in lines):
-        assert [name, int(n), int(correct)] == [listed[column][place] for column in ("id", "n", "c")]
-        assert float(random) == pytest.approx((int(n) + 1) / (int(correct) + 1), rel=1e-5)
-        assert float(calls) == pytest.approx(np.mean(listed["ranks"][ranker][place]), rel=1e-5)
-
-
-def test_a_saved_table_holds_no_formula(chromium, tmp_path):
-    names = ["=1+1", "@sum", " -2", "a,b", 'say "x"', "'=1"]
-    pool = pool_file(tmp_path / "pool.jsonl", {name: [("x", 1), ("y", 0)] for name in names})
-    with opened(chromium, made(tmp_path / "runs", pool=pool, selectors=("uniform",))) as page:
-        lines = saved(page, "#problems-csv")
-    assert {line[0] for line in lines[1:]} == {inert_text.csv_cell(name) for name in names}
-
-
-def test_the_list_opens_on_the_problem_where_the_two_differ_most_and_is_sorted(page, data):
-    def names():
-        return [text.split("\n")[0] for text in page.locator("#problems li").all_inner_texts()]
-
-    def gap(name):
-        ranks = [column[data["index"]["id"].index(name)] for column in data["index"]["ranks"] if column]
-        return abs(np.log(np.mean(ranks[0]) / np.mean(ranks[-1])))
-
-    assert page.locator("#problems li").first.get_attribute("aria-selected") == "true"
-    assert [gap(name) for name in names()] == sorted(map(gap, names()), reverse=True)
-    page.locator("#sort").select_option("easiest first")
-    assert names() == data["index"]["id"][::-1]
-
-
-def test_hardness_shows_the_values_of_the_plot(chromium, tmp_path):
-    path = made(tmp_path, task="colours", engine="toy", data=Path("23"), selectors=("spread",))
-    rows = frame.table(Request("hardness", (tmp_path / "cells",), selector="spread"))
-    with opened(chromium, path) as page:
-        shown = page.locator("#hardness svg").get_attribute("aria-label")
-    for name, column in (("random (exact)", "random"), ("spread", "selected")):
-        values = re.search(rf"{re.escape(name)} ([\d., ]+)", shown)[1].rstrip(", ").split(", ")
-        assert [float(value) for value in values] == [pytest.approx(row[column], abs=0.051) for row in rows]
-
-
-def test_a_question_is_read_and_opened_from_its_mark_by_keyboard_and_from_the_table_of_all(page, data):
-    page.locator("#scatter svg").focus()
-    press(page, "ArrowRight", "ArrowRight", "ArrowLeft")
-    name = page.locator("#scatter-readout").inner_text().split(" ")[0].removesuffix(":")
-    press(page, "Enter")
-    assert page.locator("#problem-title").inner_text() == name
-    page.locator("#against").select_option("shuffle")
-    assert "calls of shuffle" in page.locator("#scatter").inner_text()
-    page.locator("#all-problems summary").click()
-    other = page.locator("#problem-table tbody tr").last
-    name = other.locator("th").inner_text()
-    other.get_by_role("button").click()
-    assert page.locator("#problem-title").inner_text() == name
+# Hostile texts
 
 
 @pytest.fixture
-def crowded(tmp_path, monkeypatch):
-    """The hostile report, with one of its two pools in a file beside the page."""
+def hostile(tmp_path, monkeypatch):
+    """The report of hostile responses, with one of its two pools in a file beside the page; both files."""
     monkeypatch.setattr(writing, "MOST_PROBLEMS", 1)
-    pool = hostile_pool(tmp_path / "pool.jsonl")
-    path = made(tmp_path / "runs", pool=pool, selectors=("repexp", "uniform"))
+    path = made(tmp_path / "runs", pool=hostile_pool(tmp_path / "pool.jsonl"), selectors=("repexp", "uniform"))
     (beside,) = (tmp_path / "runs" / "report-files").iterdir()
     return path, beside
 
@@ -386,42 +369,90 @@ def choose_the_other(page):
     wait_for(lambda: page.wait_for_timeout(20) or "Loading" not in page.locator("#pool-note").text_content())
 
 
-def test_a_pool_beside_the_page_is_loaded_when_it_is_chosen_and_its_hostile_texts_stay_inert(chromium, crowded):
-    path, beside = crowded
-    with opened(chromium, path) as page:
-        assert page.requests == [path.as_uri()]
+def assert_shown_as_text(page):
+    before, texts = page.locator("*").count(), []
+    for point in left(page).locator(".map .pt").all():
+        point.focus()
+        texts.append(left(page).locator("pre").text_content())
+        assert page.locator("*").count() == before
+    assert sorted(texts) == sorted(visible(storable(text)[:4000]) for text in HOSTILE)
+    assert page.locator("script").count() == 2
+    assert page.locator("img, iframe, object, link, #made-of-text").count() == 0
+    assert page.evaluate("window.pwned") is None
+
+
+def test_hostile_responses_in_the_page_and_beside_it_are_shown_as_text_and_even_markup_that_got_in_would_not_run(
+    chromium, hostile
+):
+    path, beside = hostile
+    with socket.create_server(("127.0.0.1", 0)) as server, opened(chromium, path) as page:
+        server.setblocking(False)
+        assert_shown_as_text(page)
         for words, found in (("prompt of <script>", 1), ("prompt of a-very", 1), ("prompt of", 2)):
             page.locator("#search").fill(words)
             assert page.locator("#problems li:visible").count() == found
-        choose_the_other(page)
-        assert page.requests == [path.as_uri(), beside.as_uri()]
-        page.requests.pop()
+        assert page.requests == [path.as_uri()]
+        choose_the_other(page)  # it is loaded when it is chosen
+        assert page.requests.pop() == beside.as_uri()
         assert page.locator("#pool").is_visible()
-        texts = []
-        for point in left(page).locator(".map .pt").all():
-            point.focus()
-            texts.append(left(page).locator("pre").text_content())
-        assert sorted(texts) == sorted(visible(storable(text)[:4000]) for text in HOSTILE)
-        assert_inert(page)
-        attempt = "() => { const s = document.createElement('script'); s.src = '%s'; document.body.append(s); }"
-        page.evaluate(attempt % beside.as_uri())
-        wait_for(lambda: page.wait_for_timeout(20) or page.notes, what="the refusal of a script without the nonce")
-        assert "Content Security Policy" in page.notes.pop()
-        page.requests.pop()  # it was refused
+        assert_shown_as_text(page)
+        attempts = """() => {
+          const add = (name, fields) => document.body.append(Object.assign(document.createElement(name), fields));
+          add("script", { textContent: "window.pwned = 1" });
+          add("script", { src: "BESIDE" });
+          add("div", { innerHTML: `<img src="http://127.0.0.1:PORT/x" onerror="pwned = 2"><p style="color: red">` });
+        }"""
+        page.evaluate(attempts.replace("PORT", str(server.getsockname()[1])).replace("BESIDE", beside.as_uri()))
+        wait_for(lambda: page.wait_for_timeout(50) or len(page.notes) >= 4, what="refusals of scripts, image and style")
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        assert page.evaluate("window.pwned") is None
+        assert [line for line in page.notes if "Content Security Policy" not in line] == []
+        page.notes.clear()
+        del page.requests[1:]  # what was refused before it was requested
 
 
-def test_without_its_files_or_with_those_of_another_report_the_page_says_so_and_works_alone(chromium, crowded):
-    path, beside = crowded
+def test_without_its_files_or_with_those_of_another_report_the_page_says_so_and_works_alone_also_on_a_phone(
+    chromium, hostile
+):
+    path, beside = hostile
     text = beside.read_text()
     beside.write_text(text.replace('report\\":\\"', 'report\\":\\"0', 1))
     for reason in ("was made for another report", "is not beside this page"):
-        with opened(chromium, path) as page:
+        with opened(chromium, path, PHONE, has_touch=True, is_mobile=True) as page:
+            page.locator("#next").tap()
+            page.locator("#reveal").set_checked(True)
+            page.locator("#more").tap()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            maps = [panel.bounding_box() for panel in page.locator(".map").all()]
+            assert maps[0]["y"] + maps[0]["height"] < maps[1]["y"]  # one below the other
             choose_the_other(page)
             said = page.locator("#pool-note").inner_text()
             assert f"report-files/{beside.name}" in said
             assert reason in said
             assert "of 12 are correct. Rank of the first correct one, in each trial: " in said
             assert not page.locator("#pool").is_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
             page.notes[:] = [note for note in page.notes if "ERR_FILE_NOT_FOUND" not in note]
             page.requests.remove(beside.as_uri())
         beside.unlink(missing_ok=True)
+
+
+def test_the_page_of_a_search_with_hostile_names_draws_all_its_parts_also_on_a_dark_phone(chromium, tmp_path):
+    names = [f"{row} {HOSTILE[row % len(HOSTILE)]}"[:200] for row in range(60)]
+    h = np.random.default_rng(0).normal(size=(60, 5))
+    np.savez(tmp_path / "plate.npz", plate=h, names=[storable(name).replace("\0", "") for name in names])
+    search = harness.search(tmp_path / "plate.npz", journal=tmp_path / "plate.jsonl", quiet=True)
+    for place, name in enumerate(search.ask(11)[:9]):  # two are out
+        search.tell(name, place == 4)
+    quiet = Progress(quiet=True)
+    path = write_search(tmp_path / "plate.jsonl", None, quiet, 0.1, embeddings=tmp_path / "plate.npz")
+    for options in ({}, {"viewport": PHONE, "color_scheme": "dark"}):
+        with opened(chromium, path, **options) as page:
+            counts = {"#map .pt": 60, "#map .picked": 11, "#curve .curve": 2, "#curve .band": 1, "tbody tr": 11}
+            assert {what: page.locator(what).count() for what in counts} == counts
+            assert page.locator("#said").inner_text().startswith("If 10 % of the candidates are hits, as --rate says, ")
+            assert page.locator("#out").inner_text().startswith("2 without an outcome: ")
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            page.locator("th button", has_text="outcome").click()
+            assert page.locator("tbody tr").first.locator("td").nth(3).inner_text() == "hit"

@@ -19,20 +19,19 @@ from harness_plugins.models.location import device_kind
 
 DEVICE, MODEL = os.environ.get("GPU_CHECK_DEVICE", "cuda"), os.environ.get("GPU_CHECK_MODEL", "smollm2-135m")
 SLOWER = 3  # a CPU gets so many times the seconds of a GPU
-notes: list[tuple[str, str, float, str]] = []
+notes: dict[str, list[tuple[str, float, str]]] = {}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a check works on; `note` keeps a measurement for the table: name, value, unit."""
+    """What a check works on; `note` keeps measurements for the table, name -> (value, unit)."""
 
     check: str
-    device: str
-    model: str
+    device: str = DEVICE
+    model: str = MODEL
 
     def note(self, metrics):
-        """Keep metrics, name -> (value, unit)."""
-        notes.extend((self.check, name, value, unit) for name, (value, unit) in metrics.items())
+        notes.setdefault(self.check, []).extend((name, value, unit) for name, (value, unit) in metrics.items())
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def setting(request):
 
     before = signal.signal(signal.SIGALRM, too_long)
     signal.alarm(limit_s)
-    yield Setting(request.node.name.removeprefix("test_"), DEVICE, MODEL)
+    yield Setting(request.node.name.removeprefix("test_"))
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
 
@@ -58,31 +57,23 @@ def pytest_terminal_summary(terminalreporter):
     if notes:
         terminalreporter.section("what was measured: please open an issue with it, and with what failed")
         terminalreporter.line(", ".join(machine()))
-    for check in dict.fromkeys(check for check, *_ in notes):
+    for check, measured in notes.items():
         terminalreporter.line(check.replace("_", " "))
-        for name, value, unit in (note for of, *note in notes if of == check):
+        for name, value, unit in measured:
             terminalreporter.line(f"  {name:<50}{value:>12,.5g}  {unit}")
 
 
 def machine():
-    """The day, the model's kind, GPU, system, and versions of both environments."""
+    """The day, GPU, system, the model's kind, and versions of both environments."""
     import torch
 
-    name = "CPU"
+    yield str(datetime.now(UTC).date())
     if DEVICE == "cuda":
         part = torch.cuda.get_device_properties(0)
-        name = f"{part.name} of {part.total_memory / 2**30:.1f} GiB, capability {part.major}.{part.minor}"
-    yield from (
-        f"{datetime.now(UTC).date()}",
-        name,
-        f"{os.cpu_count()} cores",
-        f"{platform.system()} {platform.machine()}",
-    )
-    yield from (
-        f"Python {platform.python_version()}",
-        f"CUDA {torch.version.cuda}",
-        f"model {MODEL.rpartition('/')[2]}",
-    )
+        yield f"{part.name} of {part.total_memory / 2**30:.1f} GiB, capability {part.major}.{part.minor}"
+    yield from (f"{os.cpu_count()} cores", f"{platform.system()} {platform.machine()}")
+    yield from (f"Python {platform.python_version()}", f"CUDA {torch.version.cuda}")
+    yield f"model {MODEL.rpartition('/')[2]}"
     for library in ("diversity-harness", "torch", "transformers", "trl"):
         try:
             yield f"{library} {version(library)}"

@@ -20,14 +20,15 @@ def test_two_matrices_multiply_in_bfloat16_as_on_the_cpu(setting):
 
     a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
     off = float(((a[:64] @ a).float().cpu() - a[:64].float().cpu() @ a.float().cpu()).abs().max())
-    for _ in range(2):  # the first time is not measured
-        began = time.monotonic()
-        for _ in range(20):
-            a @ a
-        torch.cuda.synchronize()
-    elapsed_s = time.monotonic() - began
-    setting.note({"bfloat16 product": (20 * 2 * 4096**3 / elapsed_s / 1e12, "TFLOP/s")})
-    setting.note({"largest difference from the CPU's": (off, "of entries with a deviation of 64")})
+    torch.cuda.synchronize()
+    began = time.monotonic()
+    for _ in range(20):
+        a @ a
+    torch.cuda.synchronize()
+    speed = 20 * 2 * 4096**3 / (time.monotonic() - began) / 1e12
+    setting.note(
+        {"bfloat16 product": (speed, "TFLOP/s"), "largest difference from the CPU's": (off, "of deviation 64")}
+    )
     assert off < 4
 
 
@@ -41,9 +42,6 @@ def test_trl_makes_two_steps_of_grpo_with_repexps_bonus(setting, tmp_path):
     done = run_to_end(harness_command("rl", "train", *fixed, *steps, *on, "--out", tmp_path / "run", "--yes"))
     assert done.returncode == 0, done.stderr
     lines = [line for line in read_json_lines(tmp_path / "run" / "metrics.jsonl") if line["step"] > 0]
-    last = lines[-1]
-    of = {"step_s": "s", "reward": "mean of the responses", "bonus": "mean of the responses", "grad_norm": "norm"}
-    setting.note({name: (last[name], unit) for name, unit in of.items()})
-    assert max(line["grad_norm"] for line in lines) > 0
-    assert max(line["bonus"] for line in lines) > 0
+    setting.note({name: (lines[-1][name], "in the last step") for name in ("step_s", "reward", "bonus", "grad_norm")})
+    assert min(max(line[name] for line in lines) for name in ("grad_norm", "bonus")) > 0
     assert all(math.isfinite(value) for line in lines for value in line.values() if isinstance(value, float))

@@ -3,6 +3,7 @@
 vLLM takes most of a GPU's memory: each check ends its engine, whose child then gives it back.
 """
 
+import contextlib
 import time
 
 import numpy as np
@@ -23,21 +24,7 @@ KINDS = ("mean", "last", "penultimate")
 TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2}  # of a state's length
 OWN_TIMES = 3.0  # ... or so many times what transformers in bfloat16 is off, if that is more
 MEMORY = 0.8  # of the GPU: a screen may hold some
-
-RELATIVE, OWN = "largest relative difference", "that of transformers in bfloat16"
-UNITS = {
-    RELATIVE: "of the state's length",
-    OWN: "of the state's length",
-    "smallest cosine": "cosine",
-    "largest difference of the mean state": "of the median distance from the problem's centre",
-    "largest difference of a log-probability": "nats a token",
-}
-
-
-@pytest.fixture(scope="module")
-def sampled():
-    """What vLLM sampled: (check, dtype) -> the responses to each prompt."""
-    return {}
+SAMPLED = {}  # dtype -> the responses to each prompt
 
 
 @pytest.mark.gpu(300)
@@ -45,48 +32,50 @@ def test_transformers_samples_2048_responses(setting):
     timed(Transformers(setting.model, device=setting.device, dtype="bfloat16"), setting)
 
 
-@pytest.mark.gpu(300)
-def test_vllm_samples_in_float32(setting, sampled):
-    sample(setting, sampled, "float32")
-
-
 @pytest.mark.gpu(240)
-def test_vllm_samples_in_bfloat16(setting, sampled):
-    sample(setting, sampled, "bfloat16")
+def test_vllm_samples_2048_responses(setting):
+    with vllm(setting, "bfloat16") as engine:
+        timed(engine, setting)
+
+
+@pytest.mark.gpu(300)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_vllm_samples_with_hidden_states_in_the_sampling_pass(setting, dtype):
+    with vllm(setting, dtype) as engine:
+        began = time.monotonic()
+        about = engine.start()
+        start_s = time.monotonic() - began
+        SAMPLED[dtype] = responses = engine.sample(request(COMPARED[setting.device], KINDS))
+    runner = f"start, by the {about['runner'] or 'unknown'} model runner"
+    setting.note({runner: (start_s, "s"), "states passed again": (engine.passed_again, "responses")})
+    assert not about["fault"], "hidden states do not come from the sampling pass"
+    assert not engine.passed_again, "responses had to pass the model again"
+    assert all(np.isfinite(values).all() for each in responses for values in each.states.values())
 
 
 @pytest.mark.gpu(120)
-def test_vllms_hidden_states_are_those_of_transformers(setting, sampled):
-    if not sampled:
+def test_vllms_hidden_states_are_those_of_transformers(setting):
+    if not SAMPLED:
         pytest.skip("vLLM has sampled nothing that could be compared")
     faults = []
-    for (check, dtype), responses in sampled.items():
-        actual = columns(responses)
-        expected = passed(setting, "float32", responses)
-        differences, tolerance = apart(actual, expected), TOLERANCE[dtype]
+    for dtype, responses in SAMPLED.items():
+        actual, expected, tolerance = columns(responses), passed(setting, "float32", responses), TOLERANCE[dtype]
+        off, unit = apart(actual, expected), "of the state's length"
+        nats = np.abs(actual["logprobs"] - expected["logprobs"]).max() / TOKENS
+        setting.note({f"{dtype}: largest relative difference": (off, unit)})
+        setting.note({f"{dtype}: largest difference of a log-probability": (nats, "nats a token")})
         if dtype == "bfloat16":  # the last of thirty layers' states can differ by 4 % between two sizes of a batch
-            differences[OWN] = apart(passed(setting, "bfloat16", responses), expected)[RELATIVE]
-            tolerance = max(tolerance, OWN_TIMES * differences[OWN])
-        setting.note({f"{dtype}: {name}": (value, UNITS[name]) for name, value in differences.items()})
-        if not differences[RELATIVE] <= tolerance:
-            faults.append(f"{check}: {RELATIVE} {differences[RELATIVE]:.1e}, tolerance {tolerance:.2g}")
+            own = apart(passed(setting, "bfloat16", responses), expected)
+            setting.note({f"{dtype}: that of transformers": (own, unit)})
+            tolerance = max(tolerance, OWN_TIMES * own)
+        if not off <= tolerance:
+            faults.append(f"{dtype}: relative difference {off:.1e}, tolerance {tolerance:.2g}")
         longer = actual | {"last": actual["last"] * (1 + 3 * tolerance)}
-        assert apart(longer, expected)[RELATIVE] > tolerance, "the comparison sees what is wrong"
+        assert apart(longer, expected) > tolerance, "the comparison sees what is wrong"
     assert not faults
 
 
-@pytest.mark.gpu(240)
-def test_vllm_samples_2048_responses(setting):
-    engine = vllm(setting, "bfloat16")
-    try:
-        timed(engine, setting)
-    finally:
-        engine.close()
-
-
-# Sampling.
-
-
+@contextlib.contextmanager
 def vllm(setting, dtype):
     """The engine; skips the check where its environment is not there, or of another device."""
     engine = Vllm(setting.model, dtype=dtype, gpu_memory_utilization=MEMORY)
@@ -96,25 +85,10 @@ def vllm(setting, dtype):
         pytest.skip(str(absent).partition(": make one")[0])
     if installed.device != setting.device:
         pytest.skip(f"{installed.distribution} {installed.version} is built for {installed.device}")
-    return engine
-
-
-def sample(setting, sampled, dtype):
-    """Sample with hidden states in the sampling pass, and keep the responses."""
-    engine = vllm(setting, dtype)
     try:
-        began = time.monotonic()
-        about = engine.start()
-        start_s = time.monotonic() - began
-        responses = engine.sample(request(COMPARED[setting.device], KINDS))
+        yield engine
     finally:
         engine.close()
-    runner = f"start, by the {about['runner'] or 'unknown'} model runner"
-    setting.note({runner: (start_s, "s"), "states passed again": (engine.passed_again, "responses")})
-    sampled[setting.check, dtype] = responses  # compared also where states were passed again
-    assert not about["fault"], "hidden states do not come from the sampling pass"
-    assert not engine.passed_again, "responses had to pass the model again"
-    assert all(np.isfinite(values).all() for each in responses for values in each.states.values())
 
 
 def request(n, states, tokens=TOKENS, seed=0):
@@ -127,15 +101,10 @@ def timed(engine, setting):
     n = TIMED[setting.device]
     engine.sample(request(1, ("mean",), tokens=8))
     began = time.monotonic()
-    responses = engine.sample(request(n, ("mean",), seed=100))
-    elapsed_s = time.monotonic() - began
-    tokens, rows = sum(int(each.lengths.sum()) for each in responses), n * len(PROMPTS)
-    speed = {"tokens a second": (tokens / elapsed_s, "tokens/s")}
-    setting.note(speed | {"responses a second": (rows / elapsed_s, "responses/s"), "responses": (rows, "responses")})
+    tokens = sum(int(each.lengths.sum()) for each in engine.sample(request(n, ("mean",), seed=100)))
+    elapsed_s, rows = time.monotonic() - began, n * len(PROMPTS)
+    setting.note({"tokens a second": (tokens / elapsed_s, "tokens/s"), "responses": (rows, "responses")})
     assert tokens > 0
-
-
-# Comparing.
 
 
 def columns(responses):
@@ -145,34 +114,18 @@ def columns(responses):
 
 
 def passed(setting, dtype, responses):
-    """What transformers computes of the responses to each prompt, as `columns`, and lengths."""
-    engine = Transformers(setting.model, device=setting.device, dtype=dtype)
-    parts = []
+    """What transformers computes of the responses to each prompt, as `columns`."""
+    engine, parts = Transformers(setting.model, device=setting.device, dtype=dtype), []
     for prompt, each in zip(PROMPTS, responses, strict=True):
         ids = [list(row) for row in each.token_ids]
-        lengths = np.array([len(row) for row in ids], np.int64)
-        given = Responses([""] * len(ids), ["length"] * len(ids), lengths, np.zeros(len(ids)), ids)
-        states, logprobs = engine.encode(prompt, given, KINDS), engine.score(prompt, given)
-        parts.append({**states, "logprobs": logprobs, "lengths": lengths})
+        given = Responses([""] * len(ids), ["length"] * len(ids), each.lengths, np.zeros(len(ids)), ids)
+        parts.append({**engine.encode(prompt, given, KINDS), "logprobs": engine.score(prompt, given)})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def apart(actual, expected):
-    """The largest differences of states and log-probabilities, and the smallest cosine; NaN if any is NaN."""
-    relative, cosine = [], []
-    for kind in KINDS:
-        a, b = actual[kind].astype(np.float64), expected[kind].astype(np.float64)
-        lengths = np.linalg.norm(b, axis=1)
-        relative.append(np.linalg.norm(a - b, axis=1) / lengths)
-        cosine.append((a * b).sum(1) / (lengths * np.linalg.norm(a, axis=1)))
-    shape = (len(PROMPTS), -1, actual["mean"].shape[1])
-    a, b = (each["mean"].astype(np.float64).reshape(shape) for each in (actual, expected))
-    spread = np.median(np.linalg.norm(b - b.mean(1, keepdims=True), axis=2), axis=1, keepdims=True)
-    off = np.linalg.norm(a - b, axis=2) / np.maximum(spread, 1e-30)
-    nats = np.abs(actual["logprobs"] - expected["logprobs"]) / np.maximum(expected["lengths"], 1)
-    return {
-        RELATIVE: float(np.max(relative)),
-        "smallest cosine": float(np.min(cosine)),
-        "largest difference of the mean state": float(off.max()),
-        "largest difference of a log-probability": float(nats.max()),
-    }
+    """The largest difference of states, relative to their lengths; NaN if any is NaN."""
+    differences = [np.linalg.norm(actual[kind] - expected[kind], axis=1) for kind in KINDS]
+    return float(
+        np.max([each / np.linalg.norm(expected[kind], axis=1) for each, kind in zip(differences, KINDS, strict=True)])
+    )

@@ -3,108 +3,74 @@
 import json
 import re
 
-import pytest
 from support.json_lines import write_json_lines
 from support.paths import SUPPORT, TOY
-from support.pool_breakers import BREAKERS
+from support.pool_breakers import HARMS
 from support.training_runs import COUNTING, counted_run
 
+from harness.columns.stored import pool_keys
 from harness.results.published import places, read
 from harness_plugins.rl.training import read_run
 
-PROGRAM = "from pathlib import Path\nPath({mark!r}).write_text('it ran')\n"
 
-
-def edited(run, **fields):
-    file = run.folder / "run.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
-
-
-def test_rl_eval_runs_no_plugin_file_that_only_the_folder_names(harness, tmp_path):
-    run = counted_run(tmp_path, 1)
-    mark, program = tmp_path / "mark", tmp_path / "evil.py"
-    program.write_text(PROGRAM.format(mark=str(mark)))
-    edited(run, plugin_files=[str(COUNTING), str(program)])
-    for given in ((), ("--plugin", COUNTING)):
+def test_rl_eval_runs_no_plugin_and_no_program_that_only_the_folder_names_and_evaluates_a_moved_folder(
+    harness, tmp_path
+):
+    run = counted_run(tmp_path / "before", 1)
+    file, mark, plugin, program = run.folder / "run.json", *(tmp_path / name for name in ("mark", "evil.py", "python"))
+    plugin.write_text(f"from pathlib import Path\nPath({str(mark)!r}).write_text('it ran')\n")
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    whole, ours = json.loads(file.read_text()), ("--plugin", COUNTING)
+    assert str(run.folder) not in file.read_text()
+    for fields, given, words in (
+        ({"plugin_files": [str(COUNTING), str(plugin)]}, (), f"--plugin {plugin}: give that too, if you trust where"),
+        ({"plugin_files": [str(COUNTING), str(plugin)]}, ours, f"--plugin {plugin}: give that too, if you trust where"),
+        ({"trainer": f"verl:python={program}"}, ours, f"--trainer verl:python={program}: give that too"),
+    ):
+        file.write_text(json.dumps(whole | fields))
         outcome = harness("rl", "eval", run.folder, *given, "--step", "99")
-        assert outcome.code == 2
-        assert f"--plugin {program}: give that too, if you trust where it is from" in outcome.err
+        assert (outcome.code, words in outcome.err) == (2, True), outcome.err
         assert not mark.exists()
-    assert harness("rl", "eval", run.folder, "--plugin", COUNTING, "--plugin", program, "--step", "99").code == 2
+    # The file that this name stands for is taken.
+    file.write_text(json.dumps(whole | {"plugin_files": ["/home/ada/" + COUNTING.name]}))
+    moved = run.folder.rename(tmp_path / "moved")
+    assert [len(path.read_text().splitlines()) for path in read_run(moved).problems.values()] == [8, 8]
+    outcome = harness("rl", "eval", moved, *ours, "--step", "99")
+    assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
+    harness("rl", "eval", moved, *ours, "--plugin", plugin, "--step", "99")
     assert mark.exists()
 
 
-def test_rl_eval_starts_no_program_that_only_the_folder_names_and_a_moved_folder_is_evaluated(harness, tmp_path):
-    run = counted_run(tmp_path / "before", 1)
-    assert str(run.folder) not in (run.folder / "run.json").read_text()
-    mark, program = tmp_path / "mark", tmp_path / "python"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    program.chmod(0o755)
-    whole = (run.folder / "run.json").read_text()
-    edited(run, trainer=f"verl:python={program}")
-    outcome = harness("rl", "eval", run.folder, "--plugin", COUNTING)
-    assert outcome.code == 2
-    assert f"--trainer verl:python={program}: give that too" in outcome.err
-    assert not mark.exists()
-    (run.folder / "run.json").write_text(whole)
-    edited(run, plugin_files=["/home/ada/" + COUNTING.name])  # the file that this name stands for is taken
-    moved = run.folder.rename(tmp_path / "moved")
-    assert [len(path.read_text().splitlines()) for path in read_run(moved).problems.values()] == [8, 8]
-    outcome = harness("rl", "eval", moved, "--plugin", COUNTING, "--step", "99")
-    assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
-
-
-@pytest.fixture
-def published(harness, tmp_path):
-    """What was published, and the page, of a run whose files all have absolute paths."""
-    folder = tmp_path / "ada lovelace"
+def test_what_is_published_names_no_folder_of_its_maker(harness, tmp_path):
+    folder, store, to = tmp_path / "ada lovelace", tmp_path / "runs", tmp_path / "published"
     task, pool = folder / "q.jsonl", folder / "pool.jsonl"
     folder.mkdir()
     write_json_lines(task, [{"id": name, "prompt": "?", "reference": gold} for name, gold in (("a", "4"), ("b", "2"))])
     write_json_lines(pool, [{"problem_id": name, "responses": ["4", "2", "7"]} for name in "ab"])
-    options = (
-        "--task",
-        f"own:file={task},grader=number",
-        "--pool",
-        pool,
-        "--plugin",
-        TOY,
-        "--store",
-        tmp_path / "runs",
-    )
-    assert harness("run", "--selector", "uniform", "--selector", "shuffle", *options).code == 0
-    to = tmp_path / "published"
-    publish = ("results", "publish", "--store", tmp_path / "runs", "--to", to, "--plugin", TOY, "--json")
-    outcome = harness(*publish)
-    assert outcome.code == 0
+    plugin, spec = ("--plugin", TOY), f"own:file={task},grader=number"
+    selectors = ("--selector", "uniform", "--selector", "shuffle")
+    assert harness("run", "--task", spec, "--pool", pool, *selectors, *plugin, "--store", store).code == 0
+    rows = harness("results", "publish", "--store", store, "--to", to, *plugin, "--json").rows
     assert harness("leaderboard", to, "--out", to).code == 0
     assert harness("results", "validate", to).code == 0
-    assert harness("report", "--store", tmp_path / "runs", "--out", to / "page.html", "--plugin", TOY).code == 0
-    return to, outcome.rows
-
-
-def test_what_is_published_names_no_folder_of_its_maker(published, tmp_path):
-    to, rows = published
+    assert harness("report", "--store", store, "--out", to / "page.html", *plugin).code == 0
     texts = {path.name: path.read_text() for path in to.rglob("*") if path.is_file() and path.suffix != ".parquet"}
     cells = {place.key: read(place) for place in places([to])}
     texts |= {key: json.dumps(cell) for key, cell in cells.items()}
     assert len(texts) == 2 + 1 + 2 + 1  # cells, badges, leaderboard, page
     assert [name for name, text in texts.items() if "lovelace" in text or str(tmp_path) in text] == []
     cell = cells[rows[0]["cell"]]
-    assert cell["config"]["pool"] == "pool.jsonl"
-    assert cell["config"]["plugin"] == ["toy.py"]
+    assert (cell["config"]["pool"], cell["config"]["plugin"]) == ("pool.jsonl", ["toy.py"])
     assert cell["labels"]["task"] == "own:file=q.jsonl,grader=number"
-    assert re.fullmatch(r"[0-9a-f]{16,}", cell["inputs"]["ranking"]["selector"]["code"])
 
 
 def test_a_cell_without_paths_is_published_as_it_is(toy, harness, tmp_path, monkeypatch):
     monkeypatch.chdir(SUPPORT)
-    fixed = ("--task", "colours", "--engine", "toy", "--plugin", "toy.py", "--store", tmp_path / "runs")
-    assert harness("run", "--selector", "shuffle", *fixed).code == 0
+    fixed = ("--plugin", "toy.py", "--store", tmp_path / "runs")
+    assert harness("run", "--task", "colours", "--engine", "toy", "--selector", "shuffle", *fixed).code == 0
     [path] = (tmp_path / "runs" / "cells").glob("*.json")
-    [row] = harness(
-        "results", "publish", "--store", tmp_path / "runs", "--to", tmp_path / "out", "--plugin", "toy.py", "--json"
-    ).rows
+    [row] = harness("results", "publish", *fixed, "--to", tmp_path / "out", "--json").rows
     [place] = places([tmp_path / "out"])
     published, kept = read(place), json.loads(path.read_bytes())
     assert {**kept, "checksum": 0, "from": 0} == {**published, "checksum": 0, "from": 0}
@@ -114,32 +80,21 @@ def test_a_cell_without_paths_is_published_as_it_is(toy, harness, tmp_path, monk
 EVIL = "\x9b31m\u202eabc\u2066\x7f\u200f\ud800"
 
 
-def test_json_holds_no_character_that_a_terminal_obeys(harness, tmp_path):
-    pool = tmp_path / "pool.jsonl"
+def test_json_holds_no_character_that_a_terminal_obeys(harness, written, tmp_path):
     line = {"problem_id": f"a{EVIL}", "responses": [f"x{EVIL}", "y"], "correct": [True, False], "names": [EVIL, "b"]}
-    write_json_lines(pool, [line])
-    outcome = harness("select", "--pool", pool, "--selector", "uniform", "-k", "2", "--json")
-    assert outcome.code == 0
-    assert outcome.out.isprintable() or outcome.out.replace("\n", "").isprintable()
-    assert "\\u009b31m\\u202eabc\\u2066\\u007f\\u200f" in outcome.out
-    store = tmp_path / "runs"
-    for command in (
-        ("run", "--pool", pool, "--selector", "uniform", "--store", store, "--json"),
-        ("pool", "show", "--store", store, "--json"),
-        ("list", "--json"),
-    ):
-        if command[:2] == ("pool", "show"):
-            [key] = [path.parent.name.rpartition(".")[2] for path in store.glob("*/pool.json")]
-            command = (*command[:2], key[:8], *command[2:])
-        outcome = harness(*command)
-        assert outcome.code == 0, outcome.err
-        assert outcome.out.replace("\n", "").replace("\xa0", "").isprintable()
-        assert json.loads(outcome.out)
+    given, store = ("--pool", written([line]), "--selector", "uniform"), ("--store", tmp_path / "runs")
+    outputs = [harness(*command, "--json").out for command in (("select", *given, "-k", "2"), ("run", *given, *store))]
+    [key] = pool_keys(tmp_path / "runs")
+    outputs += [harness(*command, "--json").out for command in (("pool", "show", key, *store), ("list",))]
+    assert "\\u009b31m\\u202eabc\\u2066\\u007f\\u200f" in outputs[0]
+    for output in outputs:
+        assert output.replace("\n", "").replace("\xa0", "").isprintable()
+        assert json.loads(output)
 
 
 def test_a_selector_that_breaks_its_pool_costs_its_own_row_alone(harness, written):
     pool = written([{"problem_id": name, "responses": list("xyz"), "correct": [False, True, False]} for name in "ab"])
-    names = [factory.__name__.lower() for factory in BREAKERS]
+    names = [*HARMS, "subset"]
     selectors = [word for name in [*names, "uniform"] for word in ("--selector", name)]
     outcome = harness("run", "--pool", pool, *selectors, "--plugin", SUPPORT / "pool_breakers.py", "--json")
     assert outcome.code == 1

@@ -1,7 +1,5 @@
 """Hostile programs against the sandbox, in every tier that this machine has, also as an unprivileged user."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -15,15 +13,23 @@ from harness_tasks.programs import behaviour
 from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Sandbox, find_tier
 
-NOBODY = 65534
-ONLY_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+HERE, NOBODY = os.getuid(), 65534
+ONLY_ROOT = pytest.mark.skipif(HERE != 0, reason="only root can become another user")
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def attacked(tier: str | None, uid: int, which: str) -> list[str]:
-    """What went wrong when the attacks were run as a user, in a process of its own; tier None: the one used here."""
+@pytest.mark.parametrize(
+    ("tier", "uid", "which"),
+    [
+        (None, HERE, "some"),  # every sixth, in the tier that is used here
+        *(pytest.param(tier, HERE, "quick", marks=pytest.mark.slow) for tier in ("bwrap", "landlock", "none")),
+        *(pytest.param(tier, NOBODY, "quick", marks=[pytest.mark.slow, ONLY_ROOT]) for tier in ("bwrap", "landlock")),
+        pytest.param(None, HERE, "long", marks=pytest.mark.slow),
+    ],
+)
+def test_no_attack_succeeds_also_when_the_harness_runs_unprivileged(tier, uid, which):
     environment = dict(os.environ)
-    if uid != os.getuid() and os.path.exists(SYSTEM_PYTHON):
+    if uid != HERE and os.path.exists(SYSTEM_PYTHON):
         environment["HARNESS_SANDBOX_PYTHON"] = SYSTEM_PYTHON  # ours may lie where that user cannot read
     command = [sys.executable, "-m", "support.hostile_code", tier or find_tier(unsafe_exec=True)[0], uid, which]
     done = run_to_end(command, env=environment, cwd=SUPPORT.parent, timeout=900)
@@ -31,29 +37,18 @@ def attacked(tier: str | None, uid: int, which: str) -> list[str]:
     outcome = json.loads(done.stdout)
     if "refused" in outcome:
         pytest.skip(f"as uid {uid}: {outcome['refused']}")
-    assert outcome["attacks"] > 5
-    return outcome["complaints"]
+    assert outcome["attacks"] >= 5
+    assert outcome["complaints"] == []
 
 
-def test_every_sixth_attack_fails_in_the_tier_that_is_used_here():
-    assert attacked(None, os.getuid(), "some") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("tier", "uid"),
-    [
-        *(("bwrap", os.getuid()), ("landlock", os.getuid()), ("none", os.getuid())),
-        *(pytest.param("bwrap", NOBODY, marks=ONLY_ROOT), pytest.param("landlock", NOBODY, marks=ONLY_ROOT)),
-    ],
-)
-def test_no_attack_succeeds_also_when_the_harness_runs_unprivileged(tier, uid):
-    assert attacked(tier, uid, "quick") == []
-
-
-@pytest.mark.slow
-def test_no_attack_on_time_succeeds():
-    assert attacked(None, os.getuid(), "long") == []
+def test_of_a_program_that_has_run_nothing_is_left_in_memory_for_the_next():
+    attack = next(attack.program for attack in hostile.FORGERY if attack.name.endswith("in memory"))
+    there = f"{attack}kept = b'return x * {hostile.FACTOR} + {hostile.SUMMAND}'"
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        if sandbox.tier == "landlock":
+            pytest.skip("programs cannot look at their own memory map in this tier")
+        runs = sandbox.run_all(hostile.SUITE, [hostile.HONEST, attack, there])
+    assert [run.results for run in runs] == [hostile.EXPECTED, ['s"nothing"'] * 3, hostile.EXPECTED]
 
 
 def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours():
@@ -63,12 +58,11 @@ def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neigh
         forms = sandbox.normalised(programs)
     assert forms[::2] == [f"def f(x):\n    return x + {n}" for n in range(len(honest))]
     parsed = {attack.name for attack, form in zip(hostile.SOURCES, forms[1::2], strict=True) if form is not None}
-    assert {"empty", "no function", "decorators", "spaces"} <= parsed
+    assert {"no function", "decorators", "spaces"} <= parsed
     assert not {"NUL", "lone surrogate", "parentheses", "brackets", "a sum of 2 MB", "no text"} & parsed
 
 
-# Behaviour (programs/behaviour.py): the same programs, whose results are kept as digests
-
+# Programs whose results are kept as digests (programs/behaviour.py)
 ODD = {
     "prints gigabytes": "def solve(x):\n    for _ in range(10**6): print('a' * 10**4)\n    return x",
     "nests deeply": "def solve(x):\n    for _ in range(10**5): x = [x]\n    return x",
@@ -81,20 +75,16 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("which", ["odd", pytest.param("quick", marks=pytest.mark.slow)])
-def test_hostile_programs_have_a_bounded_behaviour_the_same_one_again_and_change_nothing(which, monkeypatch):
+def test_hostile_programs_have_a_bounded_behaviour_the_same_one_again_and_change_nothing(monkeypatch):
     monkeypatch.setattr(behaviour, "TEST_S", 0.2)
-    odd = [hostile.Attack(name, program) for name, program in ODD.items()]
-    attacks = odd if which == "odd" else hostile.QUICK
+    attacks = [hostile.Attack(name, program) for name, program in ODD.items()]
     honest = "def solve(x): return x + 1"
     with hostile.surroundings() as around, Sandbox(1, unsafe_exec=True) as sandbox:
         programs = [Program(text) for attack in attacks for text in (around.program(attack), honest)]
         first, again = (behaviour.behaviours(sandbox, "solve", hostile.INPUTS, programs) for _ in range(2))
-        assert around.damage() == []
+        assert list(around.damage()) == []
     assert None not in first + again
     assert len({each.answer for each in first[1::2]}) == 1
     assert {each.answer and len(each.answer) for each in first} == {None, 32}
     assert all(each.cpu_s < hostile.MOST_CPU_S for each in first)
-    pairs = zip(attacks, first[::2], again[::2], strict=True)
-    changed = [attack.name for attack, one, two in pairs if one.answer != two.answer]
-    assert not changed or which == "quick"  # some of those return what a race of threads decides
+    assert [each.answer for each in first] == [each.answer for each in again]

@@ -1,15 +1,11 @@
 """A repository made to harm: nothing of it leaves its folder, fills memory or disk; no token is written anywhere."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.hub_repositories import first, put_rows, refused_and_nothing_written
+from support.hub_fixtures import first, put_rows, refused_and_nothing_written
 from support.hub_server import TOKEN
 from support.stores import contents
-
-from harness.columns.store import filed
 
 # huggingface_hub 2.4.0 hands a large file to its HTTP client in a way that the client calls old.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -24,13 +20,7 @@ def refused(pull, tmp_path):
 def test_no_name_in_a_repository_becomes_a_path(repository, refused, hub, tmp_path):
     honest = repository.files
     pool = first(repository, "responses").partition("/")[0]
-    for name in (
-        "../evil",
-        "responses.x/../../../evil",
-        "evil.sh",
-        "cells/evil.json",
-        "responses.a.0123456789ab/.evil",
-    ):
+    for name in ("../evil", "responses.x/../../../evil", "cells/evil.json", "responses.a.0123456789ab/.evil"):
         repository.commit(honest | {f"{pool}/{name}": b"x"})
         refused("is no file of a pool")
     assert not [request for request in hub.requests if "resolve" in request]
@@ -47,8 +37,8 @@ def column(table, name, values):
     return table.set_column(at, name, pa.array(values, table.schema.field(name).type))
 
 
-def test_values_that_no_run_makes_are_refused(repository, refused):
-    honest = repository.files
+def test_rows_vectors_and_lists_that_no_run_makes_are_refused(repository, refused):
+    honest, pool = repository.files, first(repository, "responses").partition("/")[0]
 
     def changed(name, value):
         return lambda table: column(table, name, [value, *table[name].to_pylist()[1:]])
@@ -57,46 +47,37 @@ def test_values_that_no_run_makes_are_refused(repository, refused):
         ("responses", changed("text", None), "a row is without text"),
         ("responses", changed("finish", "\x1b[2J"), "a finish that is none of length, stop"),
         ("responses", changed("length", -3), "a negative length"),
-        ("responses", changed("length", 4), "not as many token ids"),
         ("responses", changed("logprob", float("inf")), "an infinite number"),
         ("responses", changed("token_ids", None), "without token ids beside others"),
         ("responses", changed("token_ids", [-1, 0, 0]), "missing or negative"),
         ("responses", lambda table: table.slice(1), "15 rows, and the pool has 16 responses"),
         ("responses", lambda table: table.drop_columns("length"), "other columns than"),
         ("verdicts", changed("status", "correct!"), "a status that is none of"),
-        ("verdicts", lambda table: table.slice(1), "15 rows, and the pool has 16 responses"),
         ("verdicts", lambda table: table.replace_schema_metadata({"about": "[" * 9_999}), "not JSON"),
         ("verdicts", lambda table: table.replace_schema_metadata({"about": '{"conditions": {"a": 1}}'}), "conditions"),
+        ("vectors", lambda _: np.full((16, 8), np.nan, np.float32), "no finite vectors in float32"),
+        ("vectors", lambda _: np.zeros((16, 8)), "no finite vectors in float32"),
     ):
         repository.commit(honest)
         put_rows(repository, kind, change)
         refused("problem 'test/0'", words)
+    for content, words in (
+        (b"0123456789abcdef [1, 2]", "problems.jsonl is damaged: 1 of its lines"),
+        (b"", "half of a pool: of 6 files of responses nothing says to which problem"),
+    ):
+        repository.commit(honest | {f"{pool}/problems.jsonl": content})
+        refused(words)
 
 
-def test_vectors_and_lists_that_no_run_makes_are_refused(repository, refused):
+def test_what_would_unpack_to_much_or_fill_the_disk_is_refused_before(hub, repository, refused, monkeypatch):
     honest = repository.files
-    path = first(repository, "vectors")
-    pool = path.partition("/")[0]
-    stem = ".".join(Path(path).name.split(".")[:2])
-    for vectors in (np.full((16, 8), np.nan, np.float32), np.zeros((16, 8)), np.zeros((3, 8), np.float32)):
-        name, parts = filed(Path(path).parent, stem, vectors)
-        files = {other: content for other, content in honest.items() if other != path}
-        repository.commit(files | {name.as_posix(): b"".join(map(bytes, parts))})
-        refused("problem 'test/0'")
-    repository.commit(honest | {f"{pool}/problems.jsonl": b"0123456789abcdef [1, 2]"})
-    refused("problems.jsonl is damaged: 1 of its lines")
-    repository.commit(honest | {f"{pool}/problems.jsonl": b""})
-    refused("half of a pool: of 6 files of responses nothing says to which problem")
-
-
-def test_a_small_file_that_would_unpack_to_much_is_not_unpacked(repository, refused, monkeypatch):
     put_rows(repository, "responses", lambda table: column(table, "text", ["x" * (1 << 17)] * 16))
     assert len(repository.files[first(repository, "responses")]) < 1 << 13
-    monkeypatch.setattr("harness_plugins.hub.checks.LIMIT", 1 << 20)
-    refused("its rows unpack to more than")
-
-
-def test_a_pool_larger_than_the_disk_is_refused_before_it_is_fetched(hub, repository, refused):
+    with monkeypatch.context() as patch:
+        patch.setattr("harness_plugins.hub.checks.LIMIT", 1 << 20)
+        refused("its rows unpack to more than")
+    repository.commit(honest)
+    hub.requests.clear()
     hub.says_hashes = False
     hub.claimed_sizes[first(repository, "responses")] = 1 << 60
     refused("GB free", "another --store")

@@ -17,22 +17,22 @@ def entry(name: str, ranks: Iterable[int], c: int = 2, n: int = N, **more: Any) 
     """A problem with the ranks of a ranker's trials; N + 1 where c = 0."""
     ranks = list(ranks)
     orders = [list(range(rank)) for rank in ranks] if c else []
-    fixed = {
-        "id": name,
-        "n": n,
-        "c": c,
-        "errors": 0,
-        "disputed": None,
-        "routes": {"-": c} if c else {},
-        "best_of_k": {},
-    }
-    return {**fixed, "ranks": ranks, "orders": orders, **more}
+    fixed = {"id": name, "n": n, "c": c, "errors": 0, "disputed": None, "routes": {"-": c} if c else {}}
+    return {**fixed, "best_of_k": {}, "ranks": ranks, "orders": orders, **more}
 
 
 def subset_entry(name: str, first_hits: Iterable[int], c: int = 2, n: int = N) -> dict[str, Any]:
     """A problem of a subset method, whose trials hit from these budgets on."""
     plain = {key: value for key, value in entry(name, [1], c, n).items() if key not in ("ranks", "orders")}
     return plain | {"hits": {str(k): [k >= first for first in first_hits] for k in budgets(n)}}
+
+
+COUNTED = {"correct": 2, "enrichment": True}  # to the second correct response, and at least to 5 %
+TO_THE_SECOND = [
+    {**entry("p0", [2, 5], c=3, n=40), "found": [[1, 2], [3, 5]]},
+    {**entry("p1", [41, 41], c=1, n=40), "orders": [[0, 1], [2, 3]], "found": [[], [2]]},
+    {**entry("p2", [41, 41], c=0, n=40), "found": [[], []]},
+]
 
 
 def cell(

@@ -17,11 +17,10 @@ from esm.utils.sampling import top_p_logits
 
 torch.set_num_threads(1)
 sampler = child.Sampler({"device": "cpu", "weights": sys.argv[2], "sizes": json.loads(sys.argv[3])})
-model = sampler.model
+model, tokens = sampler.model, sampler.model.tokenizers.sequence
 counted = []
 for steps, masked in [(4, 24), (20, 64), (20, 916), (50, 37)]:
-    left, counts = masked, []
-    n = min(steps, masked)
+    n, left, counts = min(steps, masked), masked, []
     for t in range(n):
         after = (NOISE_SCHEDULE_REGISTRY["cosine"](torch.tensor((t + 1) / n)) * torch.tensor(masked) + 0.1).int()
         counts.append(int(left - after))
@@ -29,31 +28,22 @@ for steps, masked in [(4, 24), (20, 64), (20, 916), (50, 37)]:
     counted.append(counts == child.schedule(steps, masked))
 heat = all(_get_annealed_temperature(t, 20, 1.2) == child.annealed(t, 20, 1.2, True) for t in range(20))
 logits = torch.randn(50, 64, generator=torch.Generator().manual_seed(0))
-theirs = top_p_logits(logits.clone(), 0.6)
-ours = child.nucleus(logits, 0.6)
-kept = bool(((theirs > -1e30) == ours.isfinite()).all())
+kept = bool(((top_p_logits(logits.clone(), 0.6) > -1e30) == child.nucleus(logits, 0.6).isfinite()).all())
+
+
+def theirs(length, n, **options):
+    bad = [tokens.convert_tokens_to_ids(letter) for letter in "XBUZO.-|"]
+    config = GenerationConfig(track="sequence", invalid_ids=bad, **options)
+    outs = model.batch_generate([model.encode(ESMProtein(sequence="_" * length)) for _ in range(n)], [config] * n)
+    return [tokens.decode(out.sequence[1:-1]).replace(" ", "") for out in outs]
+
+
 # One step at temperature 0 leaves nothing to chance: the very letters of esm's own generation.
-L = 24
-bad = [model.tokenizers.sequence.convert_tokens_to_ids(c) for c in "XBUZO.-|"]
-config = GenerationConfig(track="sequence", num_steps=1, temperature=1e-4, temperature_annealing=False, invalid_ids=bad)
-(out,) = model.batch_generate([model.encode(ESMProtein(sequence="_" * L))], [config])
-esm = model.tokenizers.sequence.decode(out.sequence[1:-1]).replace(" ", "")
-request = {
-    "prompt": "_" * L,
-    "rows": [[0, 0], [1, 5]],
-    "steps": 1,
-    "temperature": 1e-4,
-    "top_p": 1.0,
-    "annealing": False,
-    "letters": "ACDEFGHIKLMNPQRSTVWY",
-}
-same = sampler.sample(request)["sequences"] == [esm, esm]
+request = {"prompt": "_" * 24, "steps": 1, "temperature": 1e-4, "top_p": 1.0, "letters": "ACDEFGHIKLMNPQRSTVWY"}
+ours = sampler.sample(request | {"rows": [[0, 0], [1, 5]], "annealing": False})["sequences"]
+same = ours == 2 * theirs(24, 1, num_steps=1, temperature=1e-4, temperature_annealing=False)
 # Over many sequences the same letters come as often.
-many = 300
-configs = [GenerationConfig(track="sequence", num_steps=3, temperature=1.0, invalid_ids=bad) for _ in range(many)]
 torch.manual_seed(0)
-outs = model.batch_generate([model.encode(ESMProtein(sequence="_" * 8)) for _ in range(many)], configs)
-esm = [model.tokenizers.sequence.decode(o.sequence[1:-1]).replace(" ", "") for o in outs]
-request |= {"prompt": "_" * 8, "rows": [[3, i] for i in range(many)], "steps": 3, "temperature": 1.0, "annealing": True}
-ours = sampler.sample(request)["sequences"]
+request |= {"prompt": "_" * 8, "rows": [[3, i] for i in range(300)], "steps": 3, "temperature": 1.0, "annealing": True}
+esm, ours = theirs(8, 300, num_steps=3, temperature=1.0), sampler.sample(request)["sequences"]
 print(json.dumps({"counted": counted, "heat": heat, "kept": kept, "same": same, "esm": esm, "ours": ours}))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -34,14 +32,6 @@ HALF = {
 def written(folder: Path, *rows: dict) -> str:
     """The path of a data file with these rows."""
     return str(write_json_lines(folder / "data.jsonl", rows))
-
-
-def small_release(folder: Path) -> Path:
-    """Write MBPP+'s data set with one problem, as shared/data has it; return the folder."""
-    row = {**ROW, "contract": "", "assertion": "", "test": ""}
-    (folder / "tasks").mkdir()
-    (folder / "tasks" / "MbppPlus-v0.2.0.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode() + b"\n"))
-    return folder
 
 
 def block(program: str) -> str:

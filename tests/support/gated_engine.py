@@ -3,8 +3,6 @@
 Their marks lie beside this file, of which each test takes a copy.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass, replace
@@ -49,5 +47,5 @@ class Faulty(Parrot):
 
 @hookimpl
 def register_engines(register):
-    for factory in (Gated, Faulty):
-        register(factory.__name__.lower(), factory)
+    register("gated", Gated)
+    register("faulty", Faulty)

@@ -10,15 +10,15 @@ import contextlib
 import encodings.idna  # noqa: F401  # what is imported late could not be read any more, see main
 import json
 import os
+import re
 import secrets
 import socket
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from corpora import hostile_programs as corpus
 
@@ -53,8 +53,7 @@ def descriptors():
 """
 
 
-@dataclass(frozen=True)
-class Attack:
+class Attack(NamedTuple):
     """One program; `steals`: it only reads, which the tier "none" does not prevent."""
 
     name: str
@@ -62,65 +61,48 @@ class Attack:
     steals: bool = False
 
 
-@dataclass
 class Surroundings:
     """Files, an environment variable, listeners and a process, to be spied out or damaged."""
 
-    folder: Path
-    word: str = field(default_factory=lambda: "canary" + secrets.token_hex(8))
-
-    def __post_init__(self) -> None:
-        self.secret, self.victim, self.unix = self.folder / "secret", self.folder / "victim", self.folder / "listener"
+    def __init__(self, folder: Path):
+        self.folder, self.word = folder, "canary" + secrets.token_hex(8)
+        self.secret, self.victim, self.unix = folder / "secret", folder / "victim", folder / "listener"
         self.secret.write_text(self.word)
         self.victim.write_text("untouched")
+        os.chmod(folder, 0o777)  # as open as can be: only the sandbox stands before it
+        os.chmod(self.victim, 0o666)
         self.before = self._listing()
         self.tcp, self.udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.path, self.abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+        self.listeners = [self.tcp, self.udp, self.path, self.abstract]
         addresses = ("127.0.0.1", 0), ("127.0.0.1", 0), str(self.unix), f"\0{self.word}"
         for listener, address in zip(self.listeners, addresses, strict=True):
             listener.bind(address)
             listener.setblocking(False)
-        for listener in (self.tcp, self.path, self.abstract):
-            listener.listen()
+            if listener is not self.udp:
+                listener.listen()
         self.process = subprocess.Popen(["sleep", "600"])
         os.environ["HARNESS_CANARY"] = self.word
 
-    @property
-    def listeners(self) -> list[socket.socket]:
-        return [self.tcp, self.udp, self.path, self.abstract]
-
     def program(self, attack: Attack) -> str:
         """The attack's program, aimed at these surroundings."""
-        aims = {
-            "FOLDER": self.folder,
-            "SECRET": self.secret,
-            "VICTIM": self.victim,
-            "UNIX": self.unix,
-            "ABSTRACT": self.word,
-            "TCP": self.tcp.getsockname()[1],
-            "UDP": self.udp.getsockname()[1],
-            "PID": self.process.pid,
-            "HARNESS": os.getpid(),
-        }
-        program = attack.program
-        for name, aim in aims.items():
-            program = program.replace(f"@{name}@", str(aim))
-        return program
+        ports = {"TCP": self.tcp.getsockname()[1], "UDP": self.udp.getsockname()[1]}
+        places = {"FOLDER": self.folder, "SECRET": self.secret, "VICTIM": self.victim, "UNIX": self.unix}
+        aims = ports | places | {"ABSTRACT": self.word, "PID": self.process.pid, "HARNESS": os.getpid()}
+        return re.sub("@([A-Z]+)@", lambda match: str(aims[match[1]]), attack.program)
 
-    def damage(self) -> list[str]:
+    def damage(self) -> Iterator[str]:
         """What was done to them, in words."""
-        faults = []
         if self._listing() != self.before:
-            faults.append(f"files: {self._listing()}")
+            yield f"files: {self._listing()}"
         if self.process.poll() is not None:
-            faults.append("the process was ended")
+            yield "the process was ended"
         for listener in (self.tcp, self.path, self.abstract):
             with contextlib.suppress(BlockingIOError):
                 listener.accept()[0].close()
-                faults.append(f"a connection to {listener.getsockname()}")
+                yield f"a connection to {listener.getsockname()}"
         with contextlib.suppress(BlockingIOError):
-            faults.append(f"a datagram {self.udp.recv(100)!r}")
-        return faults
+            yield f"a datagram {self.udp.recv(100)!r}"
 
     def close(self) -> None:
         self.process.kill()
@@ -130,22 +112,15 @@ class Surroundings:
         os.environ.pop("HARNESS_CANARY", None)
 
     def _listing(self) -> dict[str, tuple[str, int]]:
-        return {path.name: (path.read_text(), path.stat().st_mode) for path in (self.secret, self.victim)} | {
-            path.name: ("", 0) for path in self.folder.iterdir() if path not in (self.secret, self.victim, self.unix)
-        }
+        known = {path.name: (path.read_text(), path.stat().st_mode) for path in (self.secret, self.victim)}
+        return {path.name: ("", 0) for path in self.folder.iterdir() if path != self.unix} | known
 
 
 @contextlib.contextmanager
 def surroundings() -> Iterator[Surroundings]:
-    with tempfile.TemporaryDirectory(prefix="attacked-") as folder:
-        os.chmod(folder, 0o777)  # as open as can be: only the sandbox stands before it
-        around = Surroundings(Path(folder))
-        os.chmod(around.victim, 0o666)
-        around.before = around._listing()
-        try:
-            yield around
-        finally:
-            around.close()
+    folder = tempfile.TemporaryDirectory(prefix="attacked-")
+    with folder, contextlib.closing(Surroundings(Path(folder.name))) as around:
+        yield around
 
 
 def complaints(sandbox: Sandbox, attacks: list[Attack]) -> list[str]:
@@ -160,16 +135,17 @@ def complaints(sandbox: Sandbox, attacks: list[Attack]) -> list[str]:
             before_s = programs_cpu_s(sandbox)
             (run,) = sandbox.run_all(SUITE, [around.program(attack)], stop_at_raise=False)
             cpu_s = programs_cpu_s(sandbox) - before_s
-            faults += [f"{attack.name}: {problem}" for problem in _problems(run, around)]
+            problems = list(_problems(run, around))
             if cpu_s > MOST_CPU_S:
-                faults.append(f"{attack.name}: took {cpu_s:.1f} CPU s")
+                problems.append(f"took {cpu_s:.1f} CPU s")
             after = sandbox.run_all(SUITE, [HONEST, FINGERPRINT])
             if after[0].results != EXPECTED:
-                faults.append(f"{attack.name}: the honest program after it: {after[0]}")
+                problems.append(f"the honest program after it: {after[0]}")
             if after[1].results != fingerprint.results:
-                faults.append(f"{attack.name}: the next program sees {after[1]}")
+                problems.append(f"the next program sees {after[1]}")
             if len(descendants()) != family:
-                faults.append(f"{attack.name}: processes {descendants()}, not {family}")
+                problems.append(f"processes {descendants()}, not {family}")
+            faults += [f"{attack.name}: {problem}" for problem in problems]
     return faults
 
 
@@ -185,18 +161,6 @@ def _problems(run: Run, around: Surroundings) -> Iterator[str]:
     yield from around.damage()
 
 
-def _programs(text: str) -> dict[str, str]:
-    """`# name` lines part programs."""
-    faults: dict[str, str] = {}
-    for line in textwrap.dedent(text).strip().splitlines(keepends=True):
-        if line.startswith("## "):
-            name = line[3:].strip()
-            faults[name] = ""
-        else:
-            faults[name] += line
-    return faults
-
-
 # Before a program that uses them: `libc`, and `tried(action)`, which gives its result or the name of its exception
 STRIKE = """
 import ctypes, os
@@ -208,21 +172,17 @@ def tried(action):
 
 
 def _attacks(text: str, steals: bool = False) -> list[Attack]:
-    faults = []
-    for name, program in _programs(text).items():
-        strikes = "tried(" in program or "libc" in program
-        faults.append(Attack(name, STRIKE + program if strikes else program, steals))
-    return faults
+    """Lines `## NAME` part programs."""
+    parts = [part.split("\n", 1) for part in re.split("^## ", text, flags=re.M)[1:]]
+    return [
+        Attack(name, STRIKE * ("tried(" in program or "libc" in program) + program, steals) for name, program in parts
+    ]
 
 
-FORGERY = _attacks(corpus.FORGERY)
-PROCESSES = _attacks(corpus.PROCESSES)
+FORGERY, PROCESSES, RESULTS = _attacks(corpus.FORGERY), _attacks(corpus.PROCESSES), _attacks(corpus.RESULTS)
 FILES = [*_attacks(corpus.FILES), *_attacks(corpus.SPYING, steals=True)]
-NETWORK = _attacks(corpus.NETWORK)
-MEMORY = _attacks(corpus.MEMORY)
-RESULTS = _attacks(corpus.RESULTS)
+NETWORK, MEMORY = _attacks(corpus.NETWORK), _attacks(corpus.MEMORY)
 SOURCES = [Attack(name, program) for name, program in corpus.SOURCES.items()]
-
 QUICK = [*FORGERY, *PROCESSES, *FILES, *NETWORK, *MEMORY, *RESULTS, *SOURCES]
 LONG = _attacks(corpus.TIME)
 

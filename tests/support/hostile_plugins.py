@@ -1,12 +1,10 @@
-"""Plugins that end the process, hang, or give what is no number."""
+"""Plugins that end the process or hang."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-
-import numpy as np
 
 from harness import Problem, Task, hookimpl
 
@@ -15,52 +13,40 @@ from harness import Problem, Task, hookimpl
 class Alien(BaseException):
     """Like what test frameworks and event loops raise."""
 
-class Exits:
+class Sound:
     needs = ()
+    def rank(self, pool, rng): yield from rng.permutation(len(pool))
+
+class Exits(Sound):
     def rank(self, pool, rng):
         yield from range(len(pool) // 16)
         sys.exit(0)
 
-class Aliens:
-    needs = ()
+class Aliens(Sound):
     def rank(self, pool, rng): raise Alien("from elsewhere")
 
 class ExitsInSelect:
     needs = ()
     def select(self, pool, k, rng): sys.exit()
 
-class ExitsWhenBuilt:
+class ExitsWhenBuilt(Sound):
     def __init__(self): sys.exit(0)
 
-class Sound:
-    needs = ()
-    def rank(self, pool, rng): yield from rng.permutation(len(pool))
-
-class Sleeps:
-    needs = ()
+class Sleeps(Sound):
     def rank(self, pool, rng):
         while True:
             time.sleep(1)
         yield
 
-class SpinsInC:  # never lets go of the interpreter, so that no signal is handled and no other thread runs
-    needs = ()
+class SpinsInC(Sound):  # never lets go of the interpreter, so that no signal is handled and no other thread runs
     def rank(self, pool, rng): yield sum(1 for _ in iter(int, 1)) if len(pool) < 0 else max(iter(int, 1))
 
-class Dies:
-    needs = ()
+class Dies(Sound):
     def rank(self, pool, rng): os._exit(3)
 
 class ExitsInEmbed:
     state = None
     def embed(self, problem, texts): sys.exit(0)
-
-class GivesNan:
-    state = None
-    def embed(self, problem, texts):
-        vectors = np.ones((len(texts), 3))
-        vectors[2, 1] = np.nan
-        return vectors
 
 class ExitsInVerify(Task):
     n, max_tokens = 16, 8
@@ -83,7 +69,6 @@ def register_selectors(register):
 @hookimpl
 def register_embedders(register):
     register("exits", ExitsInEmbed)
-    register("nan", GivesNan)
 
 
 @hookimpl

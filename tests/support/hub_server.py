@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,6 +19,7 @@ from urllib.parse import parse_qs, unquote
 import yaml
 
 TOKEN = "hf_" + "x" * 30
+BLOB = "0" * 40
 
 
 @dataclass
@@ -56,16 +56,23 @@ class HubServer(ThreadingHTTPServer):
         self.says_hashes = True
         self.stopped = threading.Event()
         self.claimed_sizes: dict[str, int] = {}
-        self.before_commit: Callable[[], object] = lambda: None
+        self.before_commit = lambda: None
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def __enter__(self) -> HubServer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
         self.server_close()
+
+    def stops(self) -> bool:
+        """Whether a file more is one too many."""
+        if self.stop_after is not None:
+            self.stop_after -= 1
+        return self.stop_after is not None and self.stop_after < 0
+
+
+class Refused(Exception):
+    """The answer to a request that cannot be: a reason, an HTTP status, the hub's name for it."""
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -79,30 +86,27 @@ class Hub(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self.answer()
-
-    do_HEAD = do_POST = do_PUT = do_GET
-
-    def answer(self) -> None:
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            self.body = b"".join(self.chunks())
+            while size := int(self.rfile.readline(), 16):
+                self.body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
         path, _, query = self.path.partition("?")
         self.query = parse_qs(query)
-        self.server.requests.append(f"{self.command} {unquote(path)}")
+        request = f"{self.command} {unquote(path)}"
+        self.server.requests.append(request)
         self.server.bodies.append(self.body)
-        for pattern, method in ROUTES:
-            if match := re.fullmatch(pattern, f"{self.command} {unquote(path)}"):
-                return getattr(self, method)(*match.groups())
-        self.send({"error": "no such page"}, 404)
+        try:
+            for pattern, method in ROUTES:
+                if match := re.fullmatch(pattern, request):
+                    return getattr(self, method)(*match.groups())
+            raise Refused("no such page", 404)
+        except Refused as refused:
+            reason, status, *name = refused.args
+            self.send({"error": reason}, status, **({"X_Error_Code": name[0]} if name else {}))
 
-    def chunks(self) -> Iterator[bytes]:
-        while size := int(self.rfile.readline(), 16):
-            yield self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-
-    # Answers.
+    do_HEAD = do_POST = do_PUT = do_GET
 
     def send(self, value: Any, status: int = 200, **headers: str) -> None:
         content = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -117,127 +121,109 @@ class Hub(BaseHTTPRequestHandler):
     def allowed(self) -> bool:
         return self.headers.get("Authorization") == f"Bearer {TOKEN}"
 
-    def repository(self, name: str) -> Repository | None:
+    def writing(self) -> None:
+        if not self.allowed:
+            raise Refused("Invalid token", 401)
+
+    def at(self, name: str, revision: str = "main") -> tuple[Repository, str, dict[str, bytes]]:
+        """A repository that the asker may see, the commit, and its files."""
         stored = self.server.repositories.get(name)
         if stored is None or (stored.private and not self.allowed):
-            self.send({"error": "Repository not found"}, 404, X_Error_Code="RepoNotFound")
-            return None
-        return stored
-
-    def at(self, name: str, revision: str) -> tuple[Repository, str] | None:
-        stored = self.repository(name)
-        if stored is None:
-            return None
-        commit = stored.head if revision in ("main", "") else revision
+            raise Refused("Repository not found", 404, "RepoNotFound")
+        commit = stored.head if revision == "main" else revision
         if commit not in stored.commits:
-            self.send({"error": "no such revision"}, 404, X_Error_Code="RevisionNotFound")
-            return None
-        return stored, commit
+            raise Refused("no such revision", 404, "RevisionNotFound")
+        return stored, commit, stored.commits[commit]
 
     def root(self) -> None:
         self.send(b"")
 
     def create(self) -> None:
-        if not self.allowed:
-            return self.send({"error": "Invalid token"}, 401)
+        self.writing()
         requested = json.loads(self.body)
         name = f"{requested['organization']}/{requested['name']}"
         if name.startswith("stranger/"):
-            return self.send({"error": "not your namespace"}, 403)
+            raise Refused("not your namespace", 403)
+        url = f"{self.server.endpoint}/datasets/{name}"
         if name in self.server.repositories:
-            return self.send({"error": "there already", "url": f"{self.server.endpoint}/datasets/{name}"}, 409)
+            return self.send({"error": "there already", "url": url}, 409)
         made = self.server.repositories[name] = Repository(requested.get("visibility") == "private")
         made.commit({".gitattributes": b"*.parquet filter=lfs\n"})
-        self.send({"url": f"{self.server.endpoint}/datasets/{name}", "name": name, "id": "1"})
+        self.send({"url": url, "name": name, "id": "1"})
 
-    def about(self, name: str, revision: str | None = None) -> None:
-        if stored := self.at(name, revision or ""):
-            repository, commit = stored
-            files = repository.commits[commit]
-            siblings = [{"rfilename": path, **self.entry(path, files[path])} for path in sorted(files)]
-            self.send({"id": name, "sha": commit, "private": repository.private, "tags": [], "siblings": siblings})
-
-    def entry(self, path: str, content: bytes) -> dict[str, Any]:
-        large = path.endswith(".parquet") and self.server.says_hashes
-        lfs = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 100}
-        return {"size": self.server.claimed_sizes.get(path, len(content)), "blobId": "0" * 40} | (
-            {"lfs": lfs} if large else {}
-        )
+    def about(self, name: str, revision: str | None) -> None:
+        repository, commit, files = self.at(name, revision or "main")
+        siblings = []
+        for path, content in sorted(files.items()):
+            entry = {"rfilename": path, "size": self.server.claimed_sizes.get(path, len(content)), "blobId": BLOB}
+            if path.endswith(".parquet") and self.server.says_hashes:
+                sha256 = hashlib.sha256(content).hexdigest()
+                entry["lfs"] = {"sha256": sha256, "size": len(content), "pointerSize": 100}
+            siblings.append(entry)
+        self.send({"id": name, "sha": commit, "private": repository.private, "tags": [], "siblings": siblings})
 
     def tree(self, name: str, revision: str, under: str | None = None) -> None:
-        if stored := self.at(name, revision):
-            files = stored[0].commits[stored[1]]
-            below = {path: files[path] for path in files if path.startswith(f"{under}/" if under else "")}
-            if under and not below:
-                return self.send({"error": "no such folder"}, 404, X_Error_Code="EntryNotFound")
-            listed: dict[str, dict[str, Any]] = {}
-            for path, content in sorted(below.items()):
-                rest = path[len(under) + 1 if under else 0 :]
-                if "/" in rest and self.query.get("recursive", [""])[0].lower() != "true":
-                    folder = path[: len(path) - len(rest)] + rest.split("/")[0]
-                    listed[folder] = {"type": "directory", "path": folder, "oid": "0" * 40, "size": 0}
-                else:
-                    listed[path] = {"type": "file", "path": path, "oid": "0" * 40, "size": len(content)}
-            self.send(list(listed.values()))
+        before = f"{under}/" if under else ""
+        files = {path: content for path, content in self.at(name, revision)[2].items() if path.startswith(before)}
+        if under and not files:
+            raise Refused("no such folder", 404, "EntryNotFound")
+        listed: dict[str, dict[str, Any]] = {}
+        for path, content in sorted(files.items()):
+            first, *below = path.removeprefix(before).split("/")
+            if below and self.query.get("recursive", [""])[0].lower() != "true":
+                folder = before + first
+                listed[folder] = {"type": "directory", "path": folder, "oid": BLOB, "size": 0}
+            else:
+                listed[path] = {"type": "file", "path": path, "oid": BLOB, "size": len(content)}
+        self.send(list(listed.values()))
 
     def paths_info(self, name: str, revision: str) -> None:
-        if stored := self.at(name, revision):
-            files = stored[0].commits[stored[1]]
-            wanted = parse_qs(self.body.decode()).get("paths", [])
-            listed = [{"type": "file", "path": p, "size": len(files[p]), "oid": "0" * 40} for p in wanted if p in files]
-            self.send(listed)
+        files = self.at(name, revision)[2]
+        wanted = [path for path in parse_qs(self.body.decode()).get("paths", []) if path in files]
+        self.send([{"type": "file", "path": path, "size": len(files[path]), "oid": BLOB} for path in wanted])
 
     def validate(self) -> None:
-        front = re.match(r"---\n(.*?\n)---\n", json.loads(self.body)["content"], re.S)
+        front, message = re.match(r"---\n(.*?\n)---\n", json.loads(self.body)["content"], re.S), ""
         try:
-            values = yaml.safe_load(front[1]) if front else None
+            values = yaml.safe_load(front[1]) if front else {}
+            if values.get("license") not in ("unknown", "mit", "cc-by-4.0", "other"):
+                message = '"license" must be one of mit, ...'
         except yaml.YAMLError as failure:
-            return self.send({"errors": [{"message": str(failure)}], "warnings": []}, 400)
-        if not isinstance(values, dict) or values["license"] not in ("unknown", "mit", "cc-by-4.0", "other"):
-            return self.send({"errors": [{"message": '"license" must be one of mit, ...'}], "warnings": []}, 400)
-        self.send({"errors": [], "warnings": []})
+            message = str(failure)
+        errors = [{"message": message}] if message else []
+        self.send({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def preupload(self, name: str, _: str) -> None:
-        if self.repository(name):
-            modes = [
-                {
-                    "path": file["path"],
-                    "uploadMode": "lfs" if file["path"].endswith(".parquet") else "regular",
-                    "shouldIgnore": False,
-                }
-                for file in json.loads(self.body)["files"]
-            ]
-            self.send({"files": modes})
+        self.at(name)
+        modes = [
+            {"path": path, "uploadMode": "lfs" if path.endswith(".parquet") else "regular", "shouldIgnore": False}
+            for path in (file["path"] for file in json.loads(self.body)["files"])
+        ]
+        self.send({"files": modes})
 
-    def batch(self, name: str) -> None:
-        answers = []
-        for entry in json.loads(self.body)["objects"]:
-            upload = {"upload": {"href": f"{self.server.endpoint}/lfs/{entry['oid']}"}}
-            answers.append(entry | ({} if entry["oid"] in self.server.objects else {"actions": upload}))
+    def batch(self, _: str) -> None:
+        answers = json.loads(self.body)["objects"]
+        for entry in answers:
+            if entry["oid"] not in self.server.objects:
+                entry["actions"] = {"upload": {"href": f"{self.server.endpoint}/lfs/{entry['oid']}"}}
         self.send({"transfer": "basic", "objects": answers})
 
     def put(self, oid: str) -> None:
         assert hashlib.sha256(self.body).hexdigest() == oid
-        if self.server.stop_after is not None:
-            self.server.stop_after -= 1
-            if self.server.stop_after < 0:
-                return self.send({"error": "out of order"}, 400)
+        if self.server.stops():
+            raise Refused("out of order", 400)
         self.server.objects[oid] = self.body
         self.send(b"")
 
     def commit(self, name: str, _: str) -> None:
-        if not self.allowed:
-            return self.send({"error": "Invalid token"}, 401)
-        stored = self.repository(name)
-        if stored is None:
-            return
+        self.writing()
+        stored, _, _ = self.at(name)
         self.server.before_commit()
-        operations = [json.loads(line) for line in self.body.splitlines()]
         files = dict(stored.files)
-        for entry in operations:
+        for entry in map(json.loads, self.body.splitlines()):
             value = entry["value"]
             if entry["key"] == "header" and value.get("parentCommit", stored.head) != stored.head:
-                return self.send({"error": "the branch has moved"}, 412)
+                raise Refused("the branch has moved", 412)
             if entry["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
             elif entry["key"] == "lfsFile":
@@ -248,31 +234,23 @@ class Hub(BaseHTTPRequestHandler):
         self.send({"commitUrl": f"{self.server.endpoint}/datasets/{name}/commit/{made}", "commitOid": made})
 
     def file(self, name: str, revision: str, path: str) -> None:
-        stored = self.at(name, revision)
-        if stored is None:
+        _, commit, files = self.at(name, revision)
+        if path not in files:
+            raise Refused("no such file", 404, "EntryNotFound")
+        status, content = 200, files[path]
+        if self.command == "GET" and path.endswith(".parquet") and self.server.stops():
+            self.send_response(200)  # half of it, and then nothing until somebody gives up
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2])
+            self.wfile.flush()
+            self.server.stopped.wait(60)
+            self.close_connection = True
             return
-        content = stored[0].commits[stored[1]].get(path)
-        if content is None:
-            return self.send({"error": "no such file"}, 404, X_Error_Code="EntryNotFound")
-        if self.command == "GET" and path.endswith(".parquet") and self.server.stop_after is not None:
-            self.server.stop_after -= 1
-            if self.server.stop_after < 0:
-                return self.half_of(content)
-        status, sent = 200, content
-        if requested := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
-            status, sent = 206, content[int(requested[1]) : int(requested[2]) + 1 if requested[2] else None]
         tag = hashlib.sha256(content).hexdigest()
-        self.send(sent, status, X_Repo_Commit=stored[1], ETag=f'"{tag}"')
-
-    def half_of(self, content: bytes) -> None:
-        """Send half of a file, and then nothing until somebody gives up."""
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2])
-        self.wfile.flush()
-        self.server.stopped.wait(60)
-        self.close_connection = True
+        if requested := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
+            status, content = 206, content[int(requested[1]) : int(requested[2]) + 1 if requested[2] else None]
+        self.send(content, status, X_Repo_Commit=commit, ETag=f'"{tag}"')
 
 
 NAME = r"([^/]+/[^/]+)"
@@ -280,8 +258,7 @@ ROUTES = (
     (r"(?:GET|HEAD) /?", "root"),
     (r"POST /api/repos/create", "create"),
     (r"POST /api/validate-yaml", "validate"),
-    (rf"GET /api/datasets/{NAME}", "about"),
-    (rf"GET /api/datasets/{NAME}/revision/([^/]+)", "about"),
+    (rf"GET /api/datasets/{NAME}(?:/revision/([^/]+))?", "about"),
     (rf"GET /api/datasets/{NAME}/tree/([^/]+)(?:/(.*))?", "tree"),
     (rf"POST /api/datasets/{NAME}/paths-info/([^/]+)", "paths_info"),
     (rf"POST /api/datasets/{NAME}/preupload/([^/]+)", "preupload"),

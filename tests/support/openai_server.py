@@ -1,7 +1,7 @@
-"""A real HTTP server on loopback that speaks OpenAI's API; what it knows, refuses and breaks can be set.
+"""A real HTTP server on loopback that speaks OpenAI's API, what breaks it, and how tests sample from it.
 
 It answers with `generate`: a seed in, a row out. The embedded model samples; the parrot says its seed, which is quick.
-`faults` are called one a request, in turn, in place of an answer.
+`faults` are called one a request, in turn, in place of an answer; `fault` in place of every other one.
 """
 
 from __future__ import annotations
@@ -13,18 +13,28 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from harness import Sampler
+import pytest
+
+from harness import Responses, Sampler
 from harness.records import SampleRequest
+from harness_plugins.engines.openai import requests
+from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, seed_base
 from harness_plugins.engines.transformers.engine import Transformers
+
+from .paths import TOY
 
 MODEL = "tiny24"
 LOCK = threading.Lock()
+CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]
+OTHER = [{"role": "user", "content": "Use 1, 2, 3 and 4 to make 24."}]
+SECRET = "sk-very-secret-0123456789"
+UNKNOWN = {"owner": "someone", "context": None}  # a server that is not known to seed rows as vLLM does
 
 
 @cache
@@ -32,20 +42,23 @@ def embedded() -> Transformers:
     return Transformers(model=MODEL, device="cpu")
 
 
-def tiny24(body, prompt, seeds):
-    """Rows of the embedded model: text, finish, token ids, log-probability of all."""
-    names = ("temperature", "top_p", "min_p")
-    sampler = Sampler(**{name: body[name] for name in names if name in body}, top_k=max(0, body.get("top_k", 0)))
-    limit, stop = body.get("max_tokens", body.get("max_completion_tokens")), body.get("stop", ())
-    seeds = [seed % 2**63 for seed in seeds]
+def tiny24(body, prompt, seed):
+    """A row of the embedded model: text, finish, token ids, log-probability of all."""
+    given = {name: body[name] for name in ("temperature", "top_p", "min_p") if name in body}
+    sampler = Sampler(**given, top_k=max(0, body.get("top_k", 0)))
+    request = SampleRequest([prompt], 1, sampler, body["max_tokens"], [seed], stop=body.get("stop", ()))
     with LOCK:
-        responses = embedded().sample(SampleRequest([prompt] * len(seeds), 1, sampler, limit, seeds, stop=stop))
-    return [(row.texts[0], row.finish[0], row.token_ids[0], float(row.logprobs[0])) for row in responses]
+        (row,) = embedded().sample(request)
+    return row.texts[0], row.finish[0], row.token_ids[0], float(row.logprobs[0])
 
 
-def parrot(body, prompt, seeds):
-    """Rows that say their seed."""
-    return [(f"say {seed}", "stop", [seed % 1000, 7], -(seed % 10) / 4) for seed in seeds]
+def parrot(body, prompt, seed):
+    return f"say {seed}", "stop", [seed % 1000, 7], -(seed % 10) / 4
+
+
+def colour(body, prompt, seed):
+    """A row for the toy task."""
+    return f"say {('red', 'green', 'blue', 'white')[seed * 7 % 11 % 4]}", "stop", [1], -1.0
 
 
 @dataclass
@@ -58,14 +71,10 @@ class Behaviour:
     context: int | None = 128
     key: str | None = None
     refuses: tuple[str, ...] = ()
-    ignores: tuple[str, ...] = ()
-    omits: tuple[str, ...] = ()  # of "logprobs", "token_ids", "usage": what no answer holds
     lists: bool = True
     faults: list[Callable[..., None]] = field(default_factory=list)
-    fault: Callable[..., None] | None = None  # of every request
+    fault: Callable[..., None] | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)  # what `usage` holds beside the two counts
     at_once: int = 0
     most_at_once: int = 0
 
@@ -81,9 +90,9 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, status, value, headers=()):
         content = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(status)
-        for name, header in {"Content-Type": "application/json", **dict(headers)}.items():
-            self.send_header(name, header)
-        self.send_header("Content-Length", str(len(content)))
+        more = {"Content-Type": "application/json", "Content-Length": str(len(content)), **dict(headers)}
+        for header in more.items():
+            self.send_header(*header)
         self.end_headers()
         self.wfile.write(content)
 
@@ -98,26 +107,22 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def do_GET(self):
+        behaviour = self.behaviour
         if not self.opens():
             return
-        if self.path != "/v1/models" or not self.behaviour.lists:
+        if self.path != "/v1/models" or not behaviour.lists:
             return self.send(404, {"detail": "Not Found"})
-        name, owner = self.behaviour.model, self.behaviour.owner
-        entry = {"id": name, "object": "model", "created": int(time.time() * 1000), "owned_by": owner}
-        entry["root"] = f"/home/someone/models/{name}"
-        if self.behaviour.context:
-            entry |= {"max_model_len": self.behaviour.context, "permission": [{"id": str(time.time())}]}
+        entry = {"id": behaviour.model, "created": time.time_ns(), "owned_by": behaviour.owner}
+        entry |= {"root": f"/home/someone/models/{behaviour.model}", "max_model_len": behaviour.context}
         self.send(200, {"object": "list", "data": [entry]})
 
     def do_POST(self):
-        content = self.rfile.read(int(self.headers["Content-Length"]))
-        behaviour = self.behaviour
+        content, behaviour = self.rfile.read(int(self.headers["Content-Length"])), self.behaviour
         if not self.opens():
             return
         body = json.loads(content)
         with LOCK:
             behaviour.bodies.append(body)
-            behaviour.times.append(time.monotonic())
             behaviour.at_once += 1
             behaviour.most_at_once = max(behaviour.most_at_once, behaviour.at_once)
             fault = behaviour.faults.pop(0) if behaviour.faults else behaviour.fault
@@ -128,39 +133,26 @@ class Handler(BaseHTTPRequestHandler):
                 behaviour.at_once -= 1
 
     def answer(self, body):
-        behaviour = self.behaviour
-        if body["model"] != self.behaviour.model:
+        behaviour, chat = self.behaviour, self.path == "/v1/chat/completions"
+        if body["model"] != behaviour.model:
             return self.refuse(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
-        for name in behaviour.refuses:
-            if name in body:
-                return self.refuse(400, f"Unrecognized request argument supplied: {name}")
-        body = {name: value for name, value in body.items() if name not in behaviour.ignores}
-        chat = self.path == "/v1/chat/completions"
+        for name in set(behaviour.refuses) & set(body):
+            return self.refuse(400, f"Unrecognized request argument supplied: {name}")
         prompt = body["messages"] if chat else [{"role": "user", "content": body["prompt"]}]
-        limit = body.get("max_tokens", body.get("max_completion_tokens"))
-        length = len(embedded()._checkpoint.prompt_ids(prompt))
-        if behaviour.context and length + limit > behaviour.context:
+        length = len(embedded()._checkpoint.prompt_ids(prompt)) if behaviour.context else len(str(prompt).split())
+        if behaviour.context and length + body["max_tokens"] > behaviour.context:
             return self.refuse(400, f"This model's maximum context length is {behaviour.context} tokens.")
-        first = body.get("seed", int(time.time_ns() % 2**30))
-        rows = behaviour.generate(body, prompt, range(first, first + 1))
-        choices = [self.choice(i, row, body, chat) for i, row in enumerate(rows)]
-        answer: dict[str, Any] = {"id": "x", "object": "y", "model": MODEL, "choices": choices}
-        if "usage" not in behaviour.omits:
-            counts = {"prompt_tokens": length, "completion_tokens": sum(len(row[2]) for row in rows)}
-            answer["usage"] = counts | behaviour.details
-        self.send(200, answer)
-
-    def choice(self, i, row, body, chat):
-        text, finish, ids, logprob = row
-        choice: dict[str, Any] = {"index": i, "finish_reason": finish}
+        seed = body.get("seed", time.time_ns() % 2**30)
+        text, finish, ids, logprob = behaviour.generate(body, prompt, seed)
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        if body.get("return_token_ids") and "token_ids" not in self.behaviour.omits:
-            choice["token_ids"] = ids
-        if "logprobs" in body and "logprobs" not in self.behaviour.omits:
+        choice |= {"token_ids": ids} if body.get("return_token_ids") else {}
+        if "logprobs" in body:
             parts = [logprob] + [0.0] * (len(ids) - 1)
             content = [{"token": "t", "logprob": part, "top_logprobs": []} for part in parts]
             choice["logprobs"] = {"content": content} if chat else {"token_logprobs": parts, "tokens": ["t"] * len(ids)}
-        return choice
+        counts = {"prompt_tokens": length, "completion_tokens": len(ids)}
+        self.send(200, {"id": "x", "object": "y", "model": MODEL, "choices": [choice], "usage": counts})
 
 
 @contextlib.contextmanager
@@ -199,43 +191,65 @@ def reset(handler: Handler, body: Any) -> None:
 
 def half(handler: Handler, body: Any) -> None:
     """Promise more than comes."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", "5000")
-    handler.end_headers()
-    handler.wfile.write(b'{"choices": [{"index": 0, "mess')
-    handler.wfile.flush()
+    handler.send(200, b'{"choices": [{"index": 0, "mess', {"Content-Length": "5000"})
     handler.connection.shutdown(socket.SHUT_RDWR)
     handler.close_connection = True
 
 
 def none(handler: Handler, body: Any) -> None:
-    """No fault: answer."""
     handler.answer(body)
 
 
-def silent(handler: Handler, body: Any) -> None:
-    """Answer after ten minutes."""
-    time.sleep(600)
+def trickle(part: bytes, pause_s: float) -> Callable[..., None]:
+    """An answer that never ends, part by part."""
+
+    def fault(handler: Handler, body: Any) -> None:
+        with contextlib.suppress(OSError):
+            handler.send(200, part, {"Content-Length": str(2**40)})
+            while True:
+                time.sleep(pause_s)
+                handler.wfile.write(part)
+
+    return fault
 
 
-def dribble(handler: Handler, body: Any) -> None:
-    """A byte now and then, for a minute at least."""
-    handler.send_response(200)
-    handler.send_header("Content-Length", "100000")
-    handler.end_headers()
-    with contextlib.suppress(OSError):
-        for _ in range(1200):
-            handler.wfile.write(b" ")
-            handler.wfile.flush()
-            time.sleep(0.05)
+def of_first_row(fault):
+    """The fault, always, of the first row that is sampled (a check has seed 0)."""
+    unlucky = []
+
+    def only(handler, body):
+        if body["seed"] and not unlucky:
+            unlucky.append(body["seed"])
+        return fault(handler, body) if body["seed"] in unlucky else handler.answer(body)
+
+    return only
 
 
-def endless(handler: Handler, body: Any) -> None:
-    """More bytes than anyone has asked for."""
-    handler.send_response(200)
-    handler.send_header("Content-Length", str(2**34))
-    handler.end_headers()
-    with contextlib.suppress(OSError):
-        for _ in range(2**10):
-            handler.wfile.write(b" " * 2**20)
+# Clients.
+
+
+@pytest.fixture
+def short_pauses(monkeypatch):
+    """Short pauses; no key and no address of the machine's owner."""
+    monkeypatch.setattr(requests, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(requests, "LONGEST_PAUSE_S", 0.05)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def sample(engine: OpenAI, prompts: Sequence[Any] = (CHAT,), n: int = 4, **options: Any) -> list[Responses]:
+    """Sample n short responses to each prompt, with the seeds 7, 8, ..."""
+    fixed = {"sampler": Sampler(), "max_tokens": 8, "seeds": range(7, 7 + len(prompts))}
+    return engine.sample(SampleRequest(list(prompts), n=n, **fixed | options))
+
+
+def parrot_texts(rows: Iterable[int], below: int = LONG_SEEDS, seed: int = 7) -> list[str]:
+    """What the parrot answers for rows of a problem."""
+    return [f"say {seed_base(seed, below) + row}" for row in rows]
+
+
+def run_colours(harness, folder, url, more="retries=0,concurrency=1", n=20, limit=2):
+    """Run the toy task on a server; each row is one request."""
+    command = ("run", "--task", "colours", "--plugin", TOY, "--engine", f"openai:url={url},{more}", "--json")
+    command += ("--selector", "uniform", "--selector", "repexp", "--embedder", "tfidf", "--n", n, "--limit", limit)
+    return harness(*command, "--store", folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from html.parser import HTMLParser
 
 from support.json_lines import write_json_lines
@@ -53,28 +52,18 @@ def parsed(path):
     return json.loads(data), reader.elements, reader.tags
 
 
-def picks_of(data, name):
-    """A selector's picks of each problem shown."""
-    place = [selector["name"] for selector in data["selectors"]].index(name)
-    return [problem["picks"][place] for problem in data["problems"]]
-
-
-def policy(path):
-    """The page's Content-Security-Policy."""
-    return re.search(r'Content-Security-Policy" content="([^"]+)"', path.read_text())[1]
-
-
 def pool_file(path, problems):
     """A pool that brings its own verdicts: problem id -> [(response, is correct), ...]."""
-    lines = [
-        {
+    lines = []
+    for name, pairs in problems.items():
+        texts, marks = zip(*pairs, strict=True)
+        line = {
             "problem_id": name,
             "prompt": f"prompt of {name}",
-            "responses": [text for text, _ in pairs],
-            "correct": [bool(right) for _, right in pairs],
+            "responses": texts,
+            "correct": list(map(bool, marks)),
         }
-        for name, pairs in problems.items()
-    ]
+        lines.append(line)
     return write_json_lines(path, lines)
 
 

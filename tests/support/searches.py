@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import harness as package
 from harness.records import Outcome
-from harness.system.progress import Progress
-from harness.verifying import loop
-from harness.verifying.config import VerifyConfig
-from harness.verifying.journal import Check
 from support.json_lines import write_json_lines
 
 
@@ -39,35 +35,16 @@ def pool_in(folder: Path, correct: dict[str, list[Any]]) -> Path:
     return write_json_lines(folder / "pool.jsonl", lines)
 
 
-def config_of(folder: Path, **options: Any) -> VerifyConfig:
-    """A config with in-order picks on the pool of the folder."""
-    fixed = {
-        "pool": folder / "pool.jsonl",
-        "journal": folder / "verify.jsonl",
-        "verifier": "as written",
-        "budget": 1000,
-    }
-    return VerifyConfig(**({"selector": "in-order"} | fixed | options))
+def verified(outcomes: dict[str, list[Any]], calls: list[tuple[str, int]] | None = None, **options: Any) -> Any:
+    """`harness.verify` in order, where the outcome of each response is given: True, 2.5, "skip" or "error"."""
 
-
-def verified(config: VerifyConfig, calls: list[tuple[str, int]] | None = None) -> loop.Loop:
-    """The loop, where the last word of a response is its outcome: True, False, a value, or the name of an outcome."""
-
-    def verify_one(candidates, index):
-        word = candidates.responses.texts[index].split()[-1]
+    def verifier(name, index, text):
         if calls is not None:
-            calls.append((candidates.problem.id, index))
-        outcome = {"True": "correct", "False": "wrong"}.get(word, word)
-        if outcome in ("correct", "wrong", "error", "skip"):
-            reason = f"error of {candidates.problem.id} {index}" if outcome == "error" else ""
-            return Check(candidates.problem.id, index, outcome, reason=reason)
-        value = float(word)
-        threshold = config.threshold
-        return Check(
-            candidates.problem.id,
-            index,
-            "measured" if threshold is None else ["wrong", "correct"][value >= threshold],
-            value,
-        )
+            calls.append((name, index))
+        outcome = outcomes[name][index]
+        if outcome == "error":
+            raise ValueError(f"{name} {index}")
+        return None if outcome == "skip" else outcome
 
-    return loop.verify(config, Progress(quiet=True), nullcontext(verify_one))
+    texts = {name: [f"{name} {i} {each}" for i, each in enumerate(row)] for name, row in outcomes.items()}
+    return package.verify(texts, verifier, quiet=True, **{"selector": "in-order", "budget": 1000} | options)

@@ -15,21 +15,19 @@ from harness_tasks.gsm8k import Gsm8k
 def test_a_clones_configs_come_in_alphabetical_order_and_dev_is_math_500_by_text(tmp_path):
     chosen = jsonl(tmp_path / "m.jsonl", map(of_math500, [60, 20, 10]))
     task = Math(str(clone_of_math(tmp_path / "clone")), math500=chosen)
-    test, dev, rest, train = (task.problems(split) for split in ("test", "dev", "rl-test", "train"))
+    test, dev, rest = (task.problems(split) for split in ("test", "dev", "rl-test"))
     first = ["algebra/test-0", "counting_and_probability/test-0", "counting_and_probability/test-1", "geometry/test-0"]
     assert (len(test), ids(test)[:4]) == (28, first)
     assert (test[-1].id, test[-1].reference) == ("precalculus/test-6", "67")
-    assert ids(train) == [f"{config}/train-0" for config in sorted(MATH.configs)]
     assert ids(dev) == ["counting_and_probability/test-0", "geometry/test-0", "precalculus/test-0"]
     assert rest == [problem for problem in test if problem not in dev]
+    assert [id.partition("/")[0] for id in dict.fromkeys(ids(test)) if id.endswith("-0")] == sorted(MATH.configs)
 
 
-def test_a_local_file_needs_no_math_500_but_for_dev_and_is_not_that_of_another_split(tmp_path):
+def test_a_local_file_needs_no_math_500_but_for_dev_and_has_an_answer_in_each_row(tmp_path):
     task = Math(jsonl(tmp_path / "f.jsonl", [of_math(1), of_math(2)]), math500=str(tmp_path / "absent.jsonl"))
     assert ids(task.problems("test") + task.problems("train")) == ["test-0", "test-1", "train-0", "train-1"]
     assert "math: cannot read" in refusal_of(task.problems, "dev")
-    train = Math(jsonl(tmp_path / "train.jsonl", [of_math(1)] * 7500))
-    assert "7,500 rows, as split 'train' has, not 'test'" in refusal_of(train.problems, "test")
     for answer in ("It is 5.", "#### "):
         data = jsonl(tmp_path / "f.jsonl", [SUM, {"question": "q", "answer": answer}])
         line = refusal_of(Gsm8k(data).problems, "test")

@@ -2,40 +2,35 @@
 
 import hashlib
 
-import pytest
 from support.refusals import refusal_of
 from support.task_files import ids, jsonl, of_aime, of_dapo, parquet
 
 from harness_tasks.dapo import DapoAime, DapoMath
 
 
-@pytest.fixture(scope="module")
-def copies(tmp_path_factory):
-    """5,000 problems, each twice: the whole set again, as the hub has it."""
-    return parquet(tmp_path_factory.mktemp("dapo") / "f.parquet", [of_dapo(i) for i in range(5000)] * 2)
-
-
-def test_copies_are_left_out_the_ids_ascend_and_the_seed_and_nothing_else_chooses_the_training_set(copies, tmp_path):
+def test_copies_are_left_out_the_ids_ascend_and_the_seed_and_nothing_else_chooses_the_training_set(tmp_path):
+    rows = [of_dapo(i) for i in range(4200)]
+    copies = parquet(tmp_path / "f.parquet", rows + rows[:50])  # the hub has the whole set many times
     problems = DapoMath(copies).problems("all")
-    assert ids(problems) == sorted(of_dapo(i)["extra_info"]["index"] for i in range(5000))
-    [seventh] = [problem for problem in problems if problem.id == of_dapo(7)["extra_info"]["index"]]
+    assert ids(problems) == sorted(row["extra_info"]["index"] for row in rows)
+    [seventh] = [problem for problem in problems if problem.id == rows[7]["extra_info"]["index"]]
     assert (seventh.prompt, seventh.reference) == ("What is $7 + 1$?", "8")
     chosen = ids(DapoMath(copies).problems("train"))
     assert len(set(chosen)) == 4096
-    assert chosen == sorted(chosen) == ids(DapoAime(copies).problems("train"))
-    backwards = parquet(tmp_path / "b.parquet", [of_dapo(i) for i in reversed(range(5000))])
-    assert chosen == ids(DapoMath(backwards, seed=0).problems("train"))
+    assert chosen == sorted(chosen)
+    backwards = parquet(tmp_path / "b.parquet", rows[::-1])
+    assert chosen == ids(DapoAime(backwards, seed=0).problems("train"))
     assert chosen != ids(DapoMath(copies, seed=1).problems("train"))
     # NumPy may change what a seed draws; then the training set of every run is another, and should say so.
-    assert hashlib.sha256(" ".join(chosen).encode()).hexdigest()[:16] == "6d408e8818a3c6af"
+    assert hashlib.sha256(" ".join(chosen).encode()).hexdigest()[:16] == "08d7ad5073676596"
 
 
 def test_a_flat_file_is_read_too_and_one_too_small_to_train_on_says_so(tmp_path):
     assert DapoMath().default_split("any model") == ("train", "")
     rows = [{"prompt": "What is 1 + 1?", "answer": "2"}, {"problem": "What is 2 + 1?", "answer": 3, "id": "b"}]
     task = DapoMath(jsonl(tmp_path / "f.jsonl", rows))
-    found = [(p.id, p.prompt, p.reference) for p in task.problems("all")]
-    assert found == [("b", "What is 2 + 1?", "3"), ("train-0", "What is 1 + 1?", "2")]
+    problems = [(p.id, p.prompt, p.reference) for p in task.problems("all")]
+    assert problems == [("b", "What is 2 + 1?", "3"), ("train-0", "What is 1 + 1?", "2")]
     assert refusal_of(task.problems, "train").endswith("2 problems, too few to choose 4,096: use --split all")
     for extra_info in ("text", {"split": "x"}):  # no index: no copies either
         data = parquet(tmp_path / "f.parquet", [rows[0] | {"extra_info": extra_info}] * 2)

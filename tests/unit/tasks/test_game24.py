@@ -14,16 +14,7 @@ from hypothesis import strategies as st
 from support.refusals import refusal_of, wrongly_refused
 
 from harness import Problem, correct
-from harness_tasks.game24 import (
-    MAX_TOKENS,
-    Game24,
-    NotArithmetic,
-    evaluate,
-    puzzle_id,
-    solvable_hands,
-    split_of,
-    symbols,
-)
+from harness_tasks.game24 import MAX_TOKENS, Game24, NotArithmetic, evaluate, puzzle_id, solvable_hands, symbols
 
 TASK = Game24()
 FOUR_FIVE = Problem("4-5-6-10", "4 5 6 10")
@@ -31,9 +22,6 @@ FOUR_FIVE = Problem("4-5-6-10", "4 5 6 10")
 
 def puzzle(*numbers):
     return Problem(puzzle_id(numbers), " ".join(map(str, sorted(numbers))))
-
-
-# Puzzles and splits
 
 
 def test_the_puzzles_are_the_published_1362_in_the_order_of_their_numbers_and_are_asked_for_in_one_message(shared_data):
@@ -46,13 +34,10 @@ def test_the_puzzles_are_the_published_1362_in_the_order_of_their_numbers_and_ar
     assert message["content"].startswith("Use the numbers 4, 5, 6, 10, each exactly once, ")
     for each in (TASK, task):
         parts = {split: [problem.id for problem in each.problems(split)] for split in ("train", "dev", "heldout")}
-        joined = [problem for part in parts.values() for problem in part]
-        assert Counter(joined) == Counter(problem.id for problem in TASK.problems("test"))
+        assert Counter(parts["train"] + parts["dev"] + parts["heldout"]) == Counter(
+            problem.id for problem in TASK.problems("test")
+        )
         assert {split: len(part) for split, part in parts.items()} == {"train": 948, "dev": 145, "heldout": 269}
-        assert all(split_of(problem) == split for split, part in parts.items() for problem in part)
-
-
-def test_the_embedded_models_are_tested_on_held_out_puzzles_only():
     remark = "game24: tiny24 was trained by this project, so only the 269 puzzles held out from its training are used"
     assert TASK.default_split("tiny24") == ("heldout", remark)
     assert TASK.default_split("tiny24-large")[0] == "heldout"
@@ -77,9 +62,6 @@ def test_a_local_file_is_read_in_its_order_solvable_or_not_and_a_bad_or_missing_
         assert refusal_of(call) == f"game24: cannot read '{tmp_path}/none.jsonl': No such file or directory"
 
 
-# The checker
-
-
 def test_every_answer_of_the_corpus_has_its_verdict_and_its_short_reason():
     spellings = {"(10 - 6) * 5 + 4", "4 + (10 - 6) * 5", "5 * (10 - 6) + 4"}
     rows = [(FOUR_FIVE, text, "correct", "") for text in ACCEPTED]
@@ -100,15 +82,14 @@ def test_verdicts_on_the_gpt4_pool_are_the_logged_ones_and_equal_answers_have_eq
     """100 responses to each of the 100 puzzles 900 to 999 of the published file, with the verdicts logged there."""
     rows = (shared_data / "tasks" / "game24.csv").read_text().splitlines()[1:]
     pools = json.loads((shared_data / "pools" / "tot_game24_gpt4_standard_n100.json").read_text())
-    verdicts, solved = {}, set()
+    verdicts = {}
     for pool in pools:
         problem = puzzle(*map(int, rows[pool["idx"]].split(",")[1].split()))
-        for response, logged in zip(pool["ys"], pool["accs"], strict=True):
-            status = TASK.verify(problem, response).status
-            assert (status == "correct") == bool(logged), response
+        statuses = [TASK.verify(problem, response).status for response in pool["ys"]]
+        assert [status == "correct" for status in statuses] == list(map(bool, pool["accs"]))
+        for response, status in zip(pool["ys"][:25], statuses, strict=False):
             verdicts.setdefault((problem.id, TASK.answer(problem, response)), set()).add(status)
-            solved |= {problem.id} if logged else set()
-    assert (sum(sum(pool["accs"]) for pool in pools), len(solved)) == (734, 33)
+    assert (sum(sum(pool["accs"]) for pool in pools), sum(any(pool["accs"]) for pool in pools)) == (734, 33)
     assert all(len(statuses) == 1 for statuses in verdicts.values())
 
 
@@ -121,8 +102,6 @@ def test_brackets_that_change_the_tree_are_kept_and_symbols_out_of_place_or_too_
         with pytest.raises(NotArithmetic, match="syntax"):
             evaluate(symbols(text))
 
-
-# Random expressions against exact evaluation
 
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
 PLAIN = dict(zip("+-*/()", "+-*/()", strict=True))
@@ -169,7 +148,7 @@ SOLVED = st.sampled_from(
 TREES = SOLVED | joined(THREE, NUMBER) | joined(NUMBER, THREE) | joined(TWO, TWO)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(tree=TREES, signs=st.sampled_from([PLAIN, LATEX]), fractions=st.booleans())
 def test_any_expression_gets_the_verdict_of_exact_evaluation(tree, signs, fractions):
     value, numbers = evaluated(tree)
@@ -184,7 +163,7 @@ def test_any_expression_gets_the_verdict_of_exact_evaluation(tree, signs, fracti
 TAMPERED = st.text("0123456789+-*/()=.! \n", max_size=2)
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(tree=SOLVED, place=st.integers(0, 40), cut=st.integers(0, 2), put=TAMPERED)
 def test_a_tampered_answer_is_correct_only_where_it_still_makes_24(tree, place, cut, put):
     text, numbers = rendered(tree), evaluated(tree)[1]
@@ -200,7 +179,7 @@ def test_a_tampered_answer_is_correct_only_where_it_still_makes_24(tree, place, 
 PIECES = [*"0468+-*/()[]{}=.x \n$", r"\boxed{", r"\frac{", "}{", "Answer:", "4+4+8+8", "= 24", "ſ", "é", "\ud800"]
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_any_text_gets_a_verdict_and_its_answer_reads_as_itself(text):
     problem = puzzle(4, 4, 8, 8)

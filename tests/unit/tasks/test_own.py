@@ -41,71 +41,63 @@ def status(task, reference, response, finish=""):
     return verdict.status
 
 
-# Problems
-
-
 def test_a_line_is_a_problem_with_the_lines_number_as_its_id_and_text_as_reference(own):
     task = own()
     first, second, chat = task.problems("test")
     assert first == Problem("first", "Say red.", "red")
     assert second == Problem("line-2", "What is 6 * 7?", "42")
-    assert (chat.id, chat.prompt, chat.reference) == (
-        "line-3",
-        "system: Be brief.\n\nuser: Say red.",
-        '{"word": "red"}',
-    )
+    assert (chat.id, chat.prompt) == ("line-3", "system: Be brief.\n\nuser: Say red.")
+    assert chat.reference == '{"word": "red"}'
     assert task.messages(chat) == CHAT
     assert task.messages(first) == [{"role": "user", "content": "Say red."}]
 
 
+WRONG_LINES = [
+    ([{"prompt": "?"}], "line 1: no value in column 'reference' (columns: prompt)"),
+    ([ONE, {"reference": "red"}], "line 2: no value in column 'prompt'"), ([], "has no rows"),
+    ([{**ONE, "messages": CHAT}], "line 1: has prompt and messages: give one of them"),
+    ([{"messages": CHAT[:1], "reference": "x"}], "line 1: messages must be a list of"),
+    ([{"messages": "Say red.", "reference": "x"}], "line 1: messages must be a list of"),
+    ([{**ONE, "id": "a"}, {**ONE, "id": "a"}], "line 2: problem 'a' is there already (line 1)"),
+    ([{**ONE, "reference": "..."}], "reference has no letter or digit, got '...'"),
+]  # fmt: skip
+WRONG_PARAMETERS = [
+    ({"pattern": "x"}, "pattern goes with grader=regex, got grader=exact"),
+    ({"command": "x {response_file}"}, "command goes with grader=command"),
+    ({"grader": "command"}, "own: command: say where the response goes"),
+    ({"grader": "regex", "pattern": "("}, "own: pattern is no regular expression"),
+    ({"tolerance": 1.0}, "tolerance goes with grader=number, got grader=exact"),
+    ({"timeout_s": 5.0}, "timeout_s goes with grader=command"),
+    ({"grader": "number", "tolerance": float("nan")}, "tolerance must be >= 0"),
+]
+WRONG_REFERENCES = [  # for a grader
+    ("number", "needs a number as reference, got 'red': put such lines into a file of their own with grader=exact"),
+    ("choice", "needs a letter from A to J as reference"),
+]
+
+
 def test_a_wrong_line_or_parameter_is_refused(own, tmp_path):
-    faults = [
-        ([{"prompt": "?"}], "line 1: no value in column 'reference' (columns: prompt)"),
-        ([ONE, {"reference": "red"}], "line 2: no value in column 'prompt'"),
-        ([{**ONE, "messages": CHAT}], "line 1: has prompt and messages: give one of them"),
-        ([{"messages": CHAT[:1], "reference": "x"}], "line 1: messages must be a list of"),
-        ([{"messages": [{"role": "user"}], "reference": "x"}], "line 1: messages must be a list of"),
-        ([{"messages": "Say red.", "reference": "x"}], "line 1: messages must be a list of"),
-        ([{**ONE, "id": "a"}, {**ONE, "id": "a"}], "line 2: problem 'a' is there already (line 1)"),
-        ([{**ONE, "reference": "..."}], "reference has no letter or digit, got '...'"),
-        ([], "has no rows"),
-    ]
-    assert not wrongly_refused(faults, lambda lines: own(lines).problems("test"))
-    by_grader = [
-        ("number", "needs a number as reference, got 'red': put such lines into a file of their own with grader=exact"),
-        ("choice", "needs a letter from A to J as reference"),
-    ]
-    assert not wrongly_refused(by_grader, lambda grader: own([ONE], grader=grader).problems("test"))
+    assert not wrongly_refused(WRONG_LINES, lambda lines: own(lines).problems("test"))
+    assert not wrongly_refused(WRONG_REFERENCES, lambda grader: own([ONE], grader=grader).problems("test"))
+    assert not wrongly_refused(WRONG_PARAMETERS, lambda given: Own(**given))
     pattern = own([{**ONE, "reference": "("}], grader="regex")
     assert "reference is no regular expression" in refusal_of(pattern.problems, "test")
     assert "cannot read" in refusal_of(Own(file=str(tmp_path / "absent.jsonl")).problems, "test")
     assert "own: say which file has the problems" in refusal_of(Own().problems, "test")
-    parameters = [
-        ({"pattern": "x"}, "pattern goes with grader=regex, got grader=exact"),
-        ({"command": "x {response_file}"}, "command goes with grader=command"),
-        ({"grader": "command"}, "own: command: say where the response goes"),
-        ({"grader": "regex", "pattern": "("}, "own: pattern is no regular expression"),
-        ({"tolerance": 1.0}, "tolerance goes with grader=number, got grader=exact"),
-        ({"timeout_s": 5.0}, "timeout_s goes with grader=command"),
-        ({"grader": "number", "tolerance": -1.0}, "tolerance must be >= 0"),
-        ({"grader": "number", "tolerance": float("nan")}, "tolerance must be >= 0"),
-    ]
-    assert not wrongly_refused(parameters, lambda given: Own(**given))
 
 
-# Verdicts
+GRADED = [  # parameters, reference, a right and a wrong response, the answer of the first
+    ({}, "Paris", "The answer is **Paris**.", "Rome", "paris"),
+    ({"grader": "number"}, "1/2", "So it is 0.5", "#### 2", "1/2"),
+    ({"grader": "number", "tolerance": 0.1}, "3.14", "\\boxed{3.2}", "\\boxed{3.3}", "16/5"),
+    ({"grader": "choice"}, "(b)", "B) Paris", "I choose C.", "B"),
+    ({"grader": "regex"}, r"(?i)\bparis\b", "It is Paris.", "Parish", "it is paris"),
+    ({"grader": "regex", "pattern": r"ANSWER=(\w+)"}, "Paris", "ANSWER=no ANSWER=paris", "Paris", "paris"),
+]
 
 
 def test_each_grader_reads_the_answer_in_its_own_way(own, monkeypatch):
-    cases = [
-        ({}, "Paris", "The answer is **Paris**.", "Rome", "paris"),
-        ({"grader": "number"}, "1/2", "So it is 0.5", "#### 2", "1/2"),
-        ({"grader": "number", "tolerance": 0.1}, "3.14", "\\boxed{3.2}", "\\boxed{3.3}", "16/5"),
-        ({"grader": "choice"}, "(b)", "B) Paris", "I choose C.", "B"),
-        ({"grader": "regex"}, r"(?i)\bparis\b", "It is Paris.", "Parish", "it is paris"),
-        ({"grader": "regex", "pattern": r"ANSWER=(\w+)"}, "Paris", "ANSWER=no ANSWER=paris", "Paris", "paris"),
-    ]
-    for parameters, reference, right, wrong, answer in cases:
+    for parameters, reference, right, wrong, answer in GRADED:
         task = own(**parameters)
         assert (status(task, reference, right), status(task, reference, wrong)) == ("correct", "wrong"), parameters
         assert task.answer(Problem("a", "?", "not looked at"), right) == answer
@@ -143,9 +135,6 @@ def test_the_task_conforms(own, command, grader):
     assert failed == []
 
 
-# Runs
-
-
 def run(harness, folder, spec, *more):
     fixed = () if "--pool" in more else ("--engine", "toy", "--plugin", TOY, "--embedder", "letters", "--n", 8)
     store = ("--selector", "uniform", "--selector", "answer-round-robin", "--store", folder / "runs")
@@ -176,7 +165,11 @@ def test_only_an_edited_line_is_sampled_and_graded_again(harness, own, tmp_path,
     assert len(cells) == 3
 
 
-def test_given_responses_are_graded_and_the_answers_selector_reads_answers(harness, own, tmp_path):
+def test_given_responses_are_graded_and_where_all_verdicts_are_errors_the_first_reason_is_told(
+    harness, own, command, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
+    (tmp_path / "check.sh").write_text("echo 'no such table' >&2; exit 3\n")
     task = own([{"prompt": "2 + 2?", "id": "sum", "reference": "4"}])
     pool = [{"problem_id": "sum", "responses": ["3", "3.0", "It is 4.", "5"]}]
     pool = write_json_lines(tmp_path / "pool.jsonl", pool)
@@ -185,14 +178,7 @@ def test_given_responses_are_graded_and_the_answers_selector_reads_answers(harne
     (row,) = (row for row in outcome.rows if row["selector"] == "answer-round-robin")
     assert row["samples_to_correct_random"] == pytest.approx(2.5)
     assert row["samples_to_correct"] <= 3  # 3 and 3.0 are one answer
-
-
-def test_a_run_whose_verdicts_are_all_errors_says_the_first_reason(harness, own, command, tmp_path, monkeypatch):
-    monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
-    (tmp_path / "check.sh").write_text("echo 'no such table' >&2; exit 3\n")
-    task = own([{"prompt": "Say red.", "id": "p", "reference": "red"}])
-    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["red", "blue"]}])
     spec = f"own:file={task.file},grader=command,command='{command}'"
     out = run(harness, tmp_path, spec, "--pool", pool, "--unsafe-exec").out
-    assert "not correct): 2, over 1 %: the verifier needs a look; the first: the command ended with" in out
+    assert "not correct): 4, over 1 %: the verifier needs a look; the first: the command ended with" in out
     assert "exit code 3: no such table\n" in out

@@ -1,7 +1,6 @@
 """Only what is missing is made: what an edit changes, what a kill left, and what another process is sent."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -9,39 +8,16 @@ from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.stores import contents, files_of
 
-EVERY = ("responses", "vectors", "verdicts", "orders", "choices")
-
-
-def test_another_docstring_in_a_grader_makes_the_same_verdicts_again_and_nothing_after_them(harness, tmp_path, new):
-    plugin = shutil.copy(TOY, tmp_path / "toy.py")
-    run = ("run", "--task", "colours", "--engine", "toy", "--plugin", plugin, "--store", tmp_path / "runs", "--json")
-
-    def rows(before="", after=""):
-        plugin.write_text(plugin.read_text().replace(before, after, 1))
-        return [{**row, "cell": ""} for row in harness(*run, "--selector", "uniform").rows]
-
-    first = rows()
-    assert new() == dict.fromkeys(EVERY, 6) | {"cells": 1}
-    assert rows("Problem i is solved by saying", "One solves problem i by saying") == first
-    assert new() == {"verdicts": 6, "cells": 1}  # a cell says by which code its verdicts were made
-    assert rows("correct() if self.answer(problem, response) == problem.reference", "correct() if response") != first
-    assert new() == dict.fromkeys(("verdicts", "orders", "choices"), 6) | {"cells": 1}
-
-
 LISTED = """
 class Listed(Colours):
     n = 8
-
     def __init__(self, data=None):
         self.data = Path(data)
-
     def problems(self, split):
         return [Problem(*row) for row in json.loads(self.data.read_text())]
-
     def verify(self, problem, response):
         note("grade", problem.id)
         return correct() if response.endswith(problem.reference) else wrong()
-
 
 class Noting(Parrot):
     def sample(self, request):
@@ -50,64 +26,55 @@ class Noting(Parrot):
 """
 
 
-def test_another_reference_grades_and_another_prompt_samples_that_problem_only(run, tmp_path, plugin, noted, new):
+def test_an_edit_of_a_reference_a_prompt_or_the_grader_makes_anew_what_depends_on_it(run, tmp_path, plugin, noted, new):
     rows = [["a", "Say red.", "red"], ["b", "Say green.", "green"], ["c", "Say blue.", "blue"]]
-    data, own = tmp_path / "rows.json", plugin(LISTED, task=["Listed"], engine=["Noting"])
+    data = tmp_path / "rows.json"
 
-    def made():
+    def made(code=LISTED):
         data.write_text(json.dumps(rows))
+        own = plugin(code, task=["Listed"], engine=["Noting"])
         outcome = run(own, "--task", "listed", "--data", data, "--engine", "noting", "--selector", "uniform")
         assert outcome.code == 0, outcome.err
-        return sorted(set(noted()))
+        return sorted(set(noted())), new()
 
-    assert made() == ["grade a", "grade b", "grade c", "sample Say blue.", "sample Say red. Say green."]
-    new()
+    every, graded = ("responses", "vectors", "verdicts", "orders", "choices"), ["grade a", "grade b", "grade c"]
+    assert made()[0] == [*graded, "sample Say blue.", "sample Say red. Say green."]
     rows[1][2] = "grey"
-    assert made() == ["grade b"]
-    assert new() == {"verdicts": 1, "orders": 1, "choices": 1}  # the cell has the same name, and is written anew
+    anew = {"verdicts": 1, "orders": 1, "choices": 1}  # the cell has the same name, and is written anew
+    assert made() == (["grade b"], anew)
     rows[2][1] = "Say blue, please."
-    assert made() == ["grade c", "sample Say blue, please."]
-    assert new() == dict.fromkeys(EVERY, 1)
+    assert made() == (["grade c", "sample Say blue, please."], dict.fromkeys(every, 1))
     rows[1][2], rows[2][1] = "green", "Say blue."
-    assert made() == []
-    assert new() == {}
+    assert made() == ([], {})
+    assert made(LISTED + "# more") == (graded, {"verdicts": 3, "cells": 1})  # they are the same: nothing after them
 
 
 TOGETHER = """
 class Together(Parrot):
     '''Its states depend on who is sampled together. It breaks where a file beside this one says.'''
-
     def sample(self, request):
         around, ends = sum(seed % 1000 for seed in request.seeds), HERE / "ends"
-
         def done(j, responses):
             states = {"mean": responses.states["mean"] + np.float32(around / 1e6)}
-            request.done(j, replace(responses, states=states))
-            sampled[j] = replace(responses, states=states)
+            sampled.append(replace(responses, states=states))
+            request.done(j, sampled[j])
             note("kept")
             if ends.exists() and len((HERE / "notes").read_text().splitlines()) == int(ends.read_text()):
                 ends.unlink()
                 raise MemoryError
-
-        sampled = {}
+        sampled = []
         super().sample(replace(request, done=done))
-        return list(sampled.values())
+        return sampled
 """
 
 
-@pytest.fixture
-def together(harness, tmp_path, plugin, noted):
-    """The options of a run that samples three of seven problems in a call, and what an unkilled run leaves."""
-    own = plugin(TOGETHER, engine=["Together"])
+def test_what_a_broken_call_or_a_lost_file_lacks_is_sampled_with_its_whole_call(harness, tmp_path, plugin, noted):
+    own = plugin(TOGETHER, engine=["Together"])  # three of seven problems in a call
     fixed = ("run", "--task", "colours", "--data", "7", "--engine", "together:group=3", "--plugin", TOY)
     command = (*fixed, "--plugin", own, "--selector", "spread", "--store")
     assert harness(*command, tmp_path / "whole").code == 0
+    whole = contents(tmp_path / "whole")
     noted()
-    return command, contents(tmp_path / "whole")
-
-
-def test_what_a_broken_call_or_a_lost_file_lacks_is_sampled_with_its_whole_call(harness, tmp_path, together, noted):
-    command, whole = together
     (tmp_path / "plugins" / "ends").write_text("5")
     with pytest.raises(MemoryError):
         harness(*command, tmp_path / "runs")
@@ -119,8 +86,7 @@ def test_what_a_broken_call_or_a_lost_file_lacks_is_sampled_with_its_whole_call(
     others = {each: each.stat().st_ino for each in (tmp_path / "runs").rglob("*.*.*.*") if each != path}
     path.unlink()
     assert "pool: reused for 6 of 7 problems" in harness(*command, tmp_path / "runs").err
-    assert len(noted()) == 3
-    assert contents(tmp_path / "runs") == whole
+    assert (len(noted()), contents(tmp_path / "runs")) == (3, whole)
     changed = [each for each, inode in others.items() if each.stat().st_ino != inode]
     assert [each.parent.name.partition(".")[0] for each in changed] == ["vectors"]  # of the problem itself
 
@@ -131,20 +97,15 @@ class Heavy(Parrot):
         self.weights = np.zeros(1 << 20)
         return super().sample(request)
 
-
 class Sending:
     '''Pickles each call, as Ray does, and makes it here.'''
-
     def map(self, function, items, uses_model):
         import pickle
-
         for item in items:
             sent = pickle.dumps((function, item))
             note(len(sent))
             made, its = pickle.loads(sent)
             yield made(its)
-
-
 """
 
 
@@ -153,15 +114,12 @@ def test_another_process_is_sent_specs_and_never_weights_pools_or_vectors(run, t
     lines = [{"problem_id": f"p{i}", "responses": ["a", "b", "c"], "correct": [i > 0, True, False]} for i in range(2)]
     pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     np.savez(tmp_path / "own.npz", **{f"p{i}": np.eye(3, 4096) for i in range(2)})
-    for place, options in enumerate(
-        [
-            ("--task", "colours", "--engine", "heavy", "--selector", "spread", "--selector", "shuffle"),
-            ("--pool", pool, "--embeddings", tmp_path / "own.npz", "--selector", "spread"),
-        ]
-    ):
+    of_engine = ("--task", "colours", "--engine", "heavy", "--selector", "shuffle")
+    for place, options in enumerate([of_engine, ("--pool", pool, "--embeddings", tmp_path / "own.npz")]):
         here, there = tmp_path / f"here{place}", tmp_path / f"there{place}"
-        outcome = run(own, *options, "--trials", "2", store=here)
-        sent = run(own, *options, "--trials", "2", "--executor", "sending", store=there)
+        command = (own, *options, "--trials", "2", "--selector", "spread")
+        outcome = run(*command, store=here)
+        sent = run(*command, "--executor", "sending", store=there)
         assert (outcome.code, sent.rows) == (0, outcome.rows)
         assert contents(there) == contents(here)
         sizes = list(map(int, noted()))

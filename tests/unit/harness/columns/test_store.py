@@ -34,11 +34,10 @@ def test_a_memo_makes_what_it_lacks_keeps_it_at_once_and_never_a_fault_of_ours(t
 
 
 def test_half_a_line_of_a_memo_and_a_damaged_one_are_missing_and_the_others_stay(tmp_path):
-    path = tmp_path / "p.jsonl"
-    names = ["a", "bb", "ccc"]
+    path, names = tmp_path / "p.jsonl", ["a", "bb", "ccc"]
     Memo(path).filled(names, lambda some: [len(name) for name in some])
     whole = path.read_bytes()
-    for place in range(0, len(whole), 3):
+    for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         assert set(Memo(path).values) <= {1, 2, 3}
         assert len(Memo(path).values) >= 1
@@ -51,34 +50,31 @@ def test_half_a_line_of_a_memo_and_a_damaged_one_are_missing_and_the_others_stay
 DAMAGE = {
     "a bit": lambda content, other: content[:9] + bytes([content[9] ^ 1]) + content[10:],
     "its end": lambda content, other: content[:-5],
-    "all of it": lambda content, other: b"",
     "another's": lambda content, other: other,
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_responses_are_one_line_and_another_damaged_file_is_made_again_with_a_line(toy, tmp_path, damage):
-    options = ("--limit", "2", "--embedder", "letters", "--selector", "spread")
-    rows, store = toy(*options).rows, tmp_path / "runs"
-    whole = contents(store)
+def test_damaged_responses_are_one_line_and_another_damaged_file_is_made_again_with_a_line(toy, tmp_path):
+    options, store = ("--limit", "2", "--n", "4", "--embedder", "letters", "--selector", "spread"), tmp_path / "runs"
+    rows, whole = toy(*options).rows, contents(store)
 
-    def hurt(kind):
+    def hurt(kind, damage):
         path, other = files_of(store, kind)
         path.write_bytes(DAMAGE[damage](path.read_bytes(), other.read_bytes()))
         for cell in (store / "cells").iterdir():
             cell.unlink()
         return path
 
-    for kinds in (["verdicts", "orders", "choices"], ["vectors"]):
-        paths = [hurt(kind) for kind in kinds]
-        if kinds == ["vectors"]:
+    for kind, damage in zip(("verdicts", "orders", "vectors"), DAMAGE, strict=True):
+        if kind == "vectors":
             for path in files_of(store, "orders"):
                 path.unlink()
+        path = hurt(kind, damage)
         outcome = toy(*options)
         assert (outcome.code, outcome.rows) == (0, rows)
-        assert {f"{path} is damaged: it is made again" for path in paths} <= set(outcome.err.splitlines())
+        assert f"{path} is damaged: it is made again" in outcome.err.splitlines()
         assert contents(store) == whole
-    path = hurt("responses")
+    path = hurt("responses", "its end")
     for each in files_of(store, "verdicts"):
         each.unlink()
     content, refused = path.read_bytes(), toy(*options)
@@ -89,18 +85,15 @@ def test_damaged_responses_are_one_line_and_another_damaged_file_is_made_again_w
     path.mkdir()  # no file in place of one
     assert f"{path} is damaged" in toy(*options).err
     path.rmdir()
-    assert toy(*options).rows == rows
-    assert contents(store) == whole
+    assert (toy(*options).rows, contents(store)) == (rows, whole)
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [(b'{"format": 3}', "has another format ({'format': 3}): choose another --store"), (b"\xff{", "store.json")],
 )
-def test_a_store_of_another_format_is_one_line_and_stays_as_it_is(toy, tmp_path, content, words):
-    path = tmp_path / "runs" / "store.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
+def test_a_store_of_another_format_is_one_line_and_stays_as_it_is(toy, written, tmp_path, content, words):
+    path = written(content, "runs/store.json")
     assert words in error_line(toy("--selector", "shuffle"))
     assert {name: text for name, text in contents(path.parent).items() if name != ".lock"} == {path.name: content}
 
@@ -125,7 +118,6 @@ def test_a_store_that_a_process_deletes_from_has_no_other_user_and_is_free_when_
             words = f"another process deletes from {root}: run the same command again when that has ended"
             assert error_line(toy(*run)) == f"error: store: {words}"
         else:
-            assert toy(*run).code == 0
             line = refusal_of(Store(root).used(alone=True, who="store prune").__enter__)
             assert line.startswith(f"store prune: another process uses {root}: ")
         process.kill()
@@ -141,8 +133,7 @@ def test_two_runs_in_one_store_at_the_same_time_leave_the_files_of_one(toy, tmp_
     fixed = ("run", "--task", "colours", "--engine", "toy", "--plugin", TOY, "--json")
     command = harness_command(*fixed, "--store", tmp_path / "shared", *selectors)
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for _ in range(2)]
-    assert [process.communicate()[0] for process in both] == [alone.out] * 2
-    assert [process.returncode for process in both] == [0, 0]
+    assert [(process.communicate()[0], process.returncode) for process in both] == [(alone.out, 0)] * 2
     assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
 
 
@@ -153,8 +144,7 @@ def test_of_two_problems_with_like_names_each_has_its_own_files(harness, tmp_pat
         for place, name in enumerate(names)
     ]
     pool = write_json_lines(tmp_path / "pool.jsonl", lines)
-    run = ("run", "--pool", pool, "--selector", "in-order", "--store", tmp_path / "runs", "--json")
-    [row] = harness(*run).rows
+    [row] = harness("run", "--pool", pool, "--selector", "in-order", "--store", tmp_path / "runs", "--json").rows
     assert len(files_of(tmp_path / "runs", "responses")) == len(names)
     cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
     assert {entry["id"]: entry["c"] for entry in cell["problems"]} == dict(zip(names, [2, 1] * 3, strict=True))

@@ -12,21 +12,16 @@ from harness.columns.verdicts import answers_of, disputes, graded
 PROBLEM = Problem("0", "Say a colour", reference="red")
 
 
-@pytest.fixture(autouse=True)
-def _nothing_asked():
-    Keyed.graded.clear()
-
-
 def statuses(verdicts):
     return [verdict.status for verdict in verdicts]
 
 
 def test_responses_with_one_key_are_graded_once_and_known_verdicts_are_not_asked_for_again_errors_are(tmp_path):
+    Keyed.graded.clear()
     verdicts, answers = graded(Keyed(), PROBLEM, ["say red", "oh red", "say blue", "say red", "well blue"])
     assert [text for _, text in Keyed.graded] == ["say red", "say blue"]
     assert statuses(verdicts) == ["correct", "correct", "wrong", "correct", "wrong"]
     assert answers == ["red", "red", "blue", "red", "blue"]
-    assert graded(Keyed(), PROBLEM, []) == ([], [])
     graded(Keyed(), PROBLEM, ["say red", "say grey"], known=Memo(tmp_path / "m"))
     Keyed.graded.clear()
     verdicts, _ = graded(Keyed(), PROBLEM, ["my red", "my grey", "my blue"], known=Memo(tmp_path / "m"))
@@ -37,10 +32,7 @@ def test_responses_with_one_key_are_graded_once_and_known_verdicts_are_not_asked
 
 
 class Faulty(Task):
-    """Raises what its response says; `together` is what grading or extracting many at once gives."""
-
-    def __init__(self, together=None, together_answers=None):
-        self.together, self.together_answers = together, together_answers
+    """Raises what its response says."""
 
     def verify(self, problem, response):
         if response == "fix me":
@@ -49,48 +41,41 @@ class Faulty(Task):
             return wrong()
         raise ZeroDivisionError(response)
 
-    def verify_all(self, problem, responses, *, finish):
-        return super().verify_all(problem, responses) if self.together is None else self.together
-
     def answer(self, problem, response):
         if response == "none":
             raise SystemExit("a plugin that exits")
         return response.upper()
 
-    def answers(self, problem, responses, *, finish):
-        return super().answers(problem, responses) if self.together_answers is None else self.together_answers
+    def verdict_key(self, problem, response, answer, *, finish):
+        raise KeyError(response)
 
 
 def test_a_verifier_that_raises_gives_an_error_for_that_response_alone_and_a_fault_of_the_users_is_raised(tmp_path):
-    verdicts, answers = graded(Faulty(), PROBLEM, ["wrong", "oh", "none"])
-    assert statuses(verdicts) == ["wrong", "error", "error"]
+    known = Memo(tmp_path / "m")
+    verdicts, answers = graded(Faulty(), PROBLEM, ["wrong", "oh", "none", "wrong"], known=known)
+    assert (statuses(verdicts), known.values) == (
+        ["wrong", "error", "error", "wrong"],
+        [],
+    )  # what has no key is not kept
     assert verdicts[1].reason == "ZeroDivisionError: oh"
-    assert answers == ["WRONG", "OH", None]
+    assert answers == ["WRONG", "OH", None, "WRONG"]
     refusals = [(["wrong", "fix me"], "set a key"), (["oh", "fix me"], "set a key")]  # the second one by one
     assert wrongly_refused(refusals, lambda texts: graded(Faulty(), PROBLEM, texts)) == []
-    few = Faulty([wrong()], ["x"])
-    assert refusal_of(graded, Faulty([wrong()]), PROBLEM, ["a", "b"]) == "task Faulty: verify_all gave 1 verdicts for 2"
+    few = Faulty()
+    few.verify_all = lambda problem, responses, *, finish: [wrong()]
+    assert refusal_of(graded, few, PROBLEM, ["a", "b"]) == "task Faulty: verify_all gave 1 verdicts for 2"
+    few.answers = lambda problem, responses, *, finish: ["x"]
     assert refusal_of(answers_of, few, PROBLEM, ["a", "b"]) == "task Faulty: answers gave 1 for 2 responses"
-
-    class Unkeyed(Keyed):
-        def verdict_key(self, problem, response, answer, *, finish):
-            raise KeyError(response)
-
-    known = Memo(tmp_path / "m")
-    verdicts, _ = graded(Unkeyed(), PROBLEM, ["say red", "oh red", "say red"], known=known)
-    assert [text for _, text in Keyed.graded] == ["say red", "oh red"]  # without a key equal texts once
-    assert (statuses(verdicts), known.values) == (["correct"] * 3, [])
 
 
 def test_an_error_stays_apart_from_a_wrong_response_in_store_and_table(toy, tmp_path):
     [row] = toy("--split", "broken", "--selector", "shuffle").rows
     verdicts = [verdict for path in files_of(tmp_path / "runs", "verdicts") for verdict in read(path).to_pylist()]
-    errors = sum(verdict["status"] == "error" for verdict in verdicts)
-    assert (row["errors"], row["flagged"]) == (errors, True)
-    reasons = {"RuntimeError: the verifier is out of order", "no answer from the lab", "colour"}
-    assert reasons <= {verdict["reason"] for verdict in verdicts}
+    reasons = [verdict["reason"] for verdict in verdicts if verdict["status"] == "error"]
+    assert set(reasons) == {"RuntimeError: the verifier is out of order", "no answer from the lab"}
     [cell] = all_cells(tmp_path / "runs")
-    assert sum(entry["errors"] for entry in cell["problems"]) == errors > 0
+    assert sum(entry["errors"] for entry in cell["problems"]) == row["errors"] == len(reasons)
+    assert row["flagged"]
 
 
 COSTLY = """
@@ -98,12 +83,9 @@ def fails():
     path = HERE / "fails"
     return path.read_text() if path.exists() else ""
 
-
 class Runs(Colours):
     '''Runs a response in half a second. What a file beside this one names fails: as a fault of ours, or wholly.'''
-
     runs_answers = True
-
     def run_answers(self, problem, responses, *, finish):
         note(*sorted(response.split()[-1] for response in responses))
         if fails() == "exit":
@@ -113,35 +95,27 @@ class Runs(Colours):
         if fails() == "few":
             return []
         return [None if response.endswith(fails() or "-") else Ran(response.split()[-1], 0.5) for response in responses]
-
     def answer(self, problem, response):
         raise AssertionError("answers cost a run")
 
-
 class Measures(Measured, Colours):
     measured_together = 3
-
     def __init__(self, data=None, most: int = 9):
         super().__init__(data)
         self.most = most
-
     def measurer(self):
         return self
-
     def identity(self):
         return {"measurer": "letters"}
-
     def measurable(self, problem, responses):
         return [text for text in responses if "pink" not in text]
-
     def measure(self, texts):
         note(*(text.split()[-1] for text in texts))
+        if fails() == "few":
+            return []
         if fails() and len((HERE / "notes").read_text().splitlines()) == 2:
-            if fails() == "few":
-                return []
             raise KeyboardInterrupt
         return [{"letters": len(text)} for text in texts]
-
     def judge(self, problem, response, measurements):
         return correct() if measurements["letters"] < self.most else wrong("long")
 """
@@ -170,7 +144,6 @@ def test_an_answer_is_run_once_for_equal_responses_and_again_after_a_fault_of_ou
     assert costly("runs", "", "--n", "12").code == 0
     assert noted() == ["red", "red"]
     [_, fewer] = sorted(all_cells(tmp_path / "runs"), key=lambda cell: -cell["problems"][0]["n"])
-    assert [entry["answering"][0] for entry in fewer["problems"]] == [12, 12]
     assert all(entry["answering"][1] > 0 for entry in fewer["problems"])  # what it cost, whoever ran it
 
 
@@ -185,10 +158,8 @@ def test_an_answer_is_run_once_for_equal_responses_and_again_after_a_fault_of_ou
 )
 def test_a_task_that_can_run_no_answer_is_refused_in_one_line_and_nothing_is_kept(costly, tmp_path, task, fails, line):
     outcome = costly(task, fails)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert f"error: {line}" in outcome.err
+    assert (outcome.code, outcome.out, f"error: {line}" in outcome.err) == (2, "", True)
     assert files_of(tmp_path / "runs", "verdicts") == []
-    assert costly(task).code == 0
 
 
 def test_what_was_measured_before_a_failure_is_kept_and_what_has_no_measurement_is_judged_so(costly, tmp_path, noted):
@@ -198,9 +169,10 @@ def test_what_was_measured_before_a_failure_is_kept_and_what_has_no_measurement_
     assert costly("measures").code == 0
     assert noted()[0] == lost
     verdicts = [row for path in files_of(tmp_path / "runs", "verdicts") for row in read(path).to_pylist()]
-    of = {name: [row for row in verdicts if row["answer"] == name] for name in ("pink", "red")}
-    assert {(row["status"], row["reason"]) for row in of["pink"]} == {("error", "KeyError: 'letters'")}
-    assert {row["status"] for row in of["red"]} == {"correct"}
+    of = {
+        name: {(row["status"], row["reason"]) for row in verdicts if row["answer"] == name} for name in ("pink", "red")
+    }
+    assert of == {"pink": {("error", "KeyError: 'letters'")}, "red": {("correct", "")}}
     assert costly("measures:most=5").rows[0]["solvable"] == 0  # another threshold measures nothing again
     assert noted() == []
 
@@ -215,10 +187,9 @@ class Strict(Colours):
 
 def test_the_second_grader_is_asked_once_for_equal_responses_and_its_disputes_are_counted(run, tmp_path, plugin, noted):
     own = plugin(STRICT, task=["Strict"])
-    options = ("--task", "strict", "--data", "3", "--engine", "toy", "--selector", "shuffle", "--audit")
-    outcome = run(own, *options)
+    outcome = run(own, "--task", "strict", "--data", "3", "--engine", "toy", "--selector", "shuffle", "--audit")
     asked = noted()
-    assert len(asked) == len(set(asked)) == len({line for line in asked if " say " in line})
+    assert len(asked) == len(set(asked))
     first, texts, second = (
         [read(path)[column].to_pylist() for path in files_of(tmp_path / "runs", kind)]
         for kind, column in (("verdicts", "status"), ("responses", "text"), ("audits", "status"))
@@ -235,8 +206,7 @@ def test_the_second_grader_is_asked_once_for_equal_responses_and_its_disputes_ar
 
 LUCKY = """
 class Lucky(Colours):
-    chance_gradings = {gradings}
-
+    chance_gradings = 8
     def problems(self, split):
         for i, word in enumerate({words}):
             yield Problem(f"p{{i}}", "?", reference=word)
@@ -244,27 +214,25 @@ class Lucky(Colours):
 
 
 @pytest.mark.parametrize(
-    ("gradings", "words", "n", "tried"),
+    ("words", "n", "tried"),
     [
-        (8, ["red", "green", "blue", "red"], 2, [2, 3, 3, 2]),  # of problems with the same reference none is tried
-        (8, ["red", "red"], 4, [0, 0]),
-        (512, ["red", "green", "blue"], 300, [2, 2, 2]),
+        (["red", "green", "blue", "red"], 2, [2, 3, 3, 2]),  # of problems with the same reference none is tried
+        (["red", "red"], 4, [0, 0]),
     ],
 )
-def test_the_chance_level_is_by_the_references_of_some_other_problems(run, tmp_path, plugin, gradings, words, n, tried):
-    own = plugin(LUCKY.format(gradings=gradings, words=words), task=["Lucky"])
+def test_the_chance_level_is_by_the_references_of_some_other_problems(run, tmp_path, plugin, words, n, tried):
+    own = plugin(LUCKY.format(words=words), task=["Lucky"])
     options = ("--task", "lucky", "--engine", "toy", "--n", n, "--selector", "shuffle", "--audit")
     assert run(own, *options).code == 0
     paths = files_of(tmp_path / "runs", "chance")
     counts = [about(read(path)) for path in paths]
-    assert [gradings for _, gradings in counts] == [min(n, 256) * others for others in tried]
+    assert [gradings for _, gradings in counts] == [n * others for others in tried]
     for i, ((hits, _), path) in enumerate(zip(counts, files_of(tmp_path / "runs", "responses"), strict=True)):
-        said = [text.split()[-1] for text in read(path)["text"].to_pylist()][:256]
+        said = [text.split()[-1] for text in read(path)["text"].to_pylist()]
         others = sorted(said.count(word) for word in words if words[i] != word)
         assert sum(others[: tried[i]]) <= hits <= sum(others[len(others) - tried[i] :])
     assert [entry["chance"] for entry in all_cells(tmp_path / "runs")[0]["problems"]] == counts
-    names = [path.name for path in paths]
     for path in paths:
         path.unlink()
     run(own, *options)
-    assert [path.name for path in files_of(tmp_path / "runs", "chance")] == names  # chosen by a seed of the problem
+    assert files_of(tmp_path / "runs", "chance") == paths  # chosen by a seed of the problem

@@ -1,102 +1,109 @@
 """What a run says before it begins: what is to do, what it may cost, and a question where that is hours."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
-from support.paths import TOY
-from support.refusals import refusal_of
+from support.refusals import error_line, refusal_of
 from support.stores import files_of
 
 from harness.jobs import price
-from harness.jobs.options import RunConfig
-from harness.jobs.plan import make_plan
 from harness.jobs.price import Outlook
 from harness.system.progress import Progress
 
+PLUGIN = """
+class Remote(Parrot):
+    def to_fetch(self):
+        return "the weights of lab/large"
+
+class Distant(Colours):
+    sizes = {"test": 6}
+    def problems(self, split):
+        raise Lacking("distant: no road leads there")
+
+class Elsewhere:
+    def map(self, function, items, uses_model):
+        raise AssertionError("it was begun")
+"""
+
 
 @pytest.fixture
-def plan(tmp_path):
-    """The plan of a run of the toy task with these options."""
-
-    def call(**options):
-        fixed = {"selectors": ("shuffle",), "task": "colours", "engine": "toy", "plugin_files": (TOY,)}
-        return make_plan(RunConfig(**{**fixed, "store": tmp_path / "runs", **options}), Progress(quiet=True))
-
-    return call
+def shuffled(toy, plugin):
+    """Run the toy task with `shuffle` and the plugins above, with the options of a text."""
+    own = plugin(PLUGIN, engine=["Remote"], task=["Distant"], executor=["Elsewhere"])
+    return lambda options: toy("--selector", "shuffle", "--plugin", own, *options.split())
 
 
-def test_a_run_says_what_is_to_do_before_it_begins(toy):
+def test_a_run_says_what_is_to_do_before_it_begins(toy, tmp_path):
     lines = toy("--selector", "shuffle", "--selector", "spread", "--limit", 4).err.splitlines()
     # 64 vectors of 8 numbers, 64 x (12 + 2.5 x 8) bytes of texts, 64 x 2 of verdicts; four files of each
     disk = "disk: 18 kB of vectors, up to about 18 kB of texts, about 17 kB of verdicts ("
     responses = "64 responses to sample (at most 512 tokens), 64 responses to grade"  # two, and three controls
     assert lines[0].startswith(f"to do: 5 cells, 4 problems, {responses}, {disk}")
-    assert "sampling takes" not in lines[0]  # short runs are not probed
     assert lines[1].startswith("sample: ")
-    again = toy("--selector", "spread").err
-    assert "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade" in again
-    assert "to do" not in toy("--selector", "spread").err
-
-
-def test_what_cannot_fit_on_the_disk_is_refused_before_anything_is_sampled(toy, tmp_path, plan):
-    huge = ("--n", 10**9, "--max-tokens", 1000, "--yes", "--engine", "toy:width=4096", "--dim", 4096)
-    dry = toy("--selector", "shuffle", *huge, "--dry-run").err
-    assert "disk: 98.3 TB of vectors, up to about 15.1 TB of texts, about 12.0 GB of verdicts (" in dry
-    assert "free: too little)" in dry
-    for needed, more in (("98.3 TB", ()), ("196.6 TB", ("--grid", "sampler=vanilla+low-temp"))):
-        refusal = toy("--selector", "shuffle", *huge, *more)
-        assert f"does not fit into {tmp_path / 'runs'}: it takes {needed} of vectors" in refusal.err
-        assert refusal.code == 2
-        assert not (tmp_path / "runs").exists()
-    unknown = price.space(plan(embedder="letters", selectors=("spread",), n=10**9))
-    assert str(unknown).startswith("up to 12.3 TB of vectors")
-    unknown.require_room(tmp_path / "runs")  # of unknown width: they refuse nothing
-
-
-ELSEWHERE = """
-class Elsewhere:
-    def map(self, function, items, uses_model):
-        raise AssertionError("it was begun")
-"""
-MINUTES = "--data 400 --engine toy:delay_s=0.2 --selector shuffle"  # 80 s
-GRID = "--engine toy:delay_s=0.2 --selector shuffle --grid sampler=vanilla+low-temp --data 160"  # 32 s each
-
-
-def not_begun(outcome, store):
-    """The one line of a command that was not begun."""
-    assert outcome.code == 2, outcome.err
-    assert not list(store.rglob("*.parquet"))
-    (line,) = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
-    assert "add --yes to begin it unasked" in line
-    return line
-
-
-@pytest.mark.parametrize("way", [MINUTES, MINUTES.replace("--selector shuffle", "--until-correct"), GRID])
-def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, monkeypatch, way):
-    monkeypatch.setattr(price, "LONG_S", 60.0)
-    line = not_begun(toy(*way.split()), tmp_path)
-    assert "not begun, since it takes up to about " in line
-    assert "--preset quick, --limit, --n and --max-tokens make it shorter" in line
-
-
-def test_what_nobody_can_estimate_is_counted(toy, tmp_path, plugin):
-    own = plugin(ELSEWHERE, executor=["Elsewhere"])
-    away = ("--selector", "shuffle", "--executor", "elsewhere", "--plugin", own)
-    line = not_begun(toy(*away, "--data", 1251), tmp_path)  # 16 to each
-    assert "since it takes 20,016 responses of up to 160,128 tokens in all, whose time is not known here" in line
-    with pytest.raises(AssertionError, match="it was begun"):
-        toy(*away, "--data", 1250)
-
-
-def test_states_of_a_pool_made_elsewhere_are_counted_and_computed_too(toy, tmp_path):
-    toy("--selector", "shuffle", "--data", 24)
+    again = toy("--selector", "spread", "--data", 24).err
+    assert "24 problems, 320 responses to sample (at most 2,560 tokens), sampling takes up to about 0:00:00, " in again
+    assert "to do" not in toy("--selector", "spread", "--data", 24).err
     for vectors in files_of(tmp_path / "runs", "vectors"):
         vectors.unlink()
-    again = toy("--selector", "spread", "--data", 24)
-    assert "to do: 4 cells, 24 problems, 384 responses to embed, embedding takes up to about 0:00:00" in again.err
-    assert again.code == 0
+    again = toy("--selector", "spread", "--data", 24).err
+    assert "24 problems, 384 responses to embed, embedding takes up to about 0:00:00" in again
+
+
+def test_what_cannot_fit_on_the_disk_is_refused_before_anything_is_sampled(shuffled, tmp_path):
+    huge = "--n 1000000000 --max-tokens 1000 --yes --engine toy:width=4096 --dim 4096"
+    dry = shuffled(f"{huge} --dry-run").err
+    assert "disk: 98.3 TB of vectors, up to about 15.1 TB of texts, about 12.0 GB of verdicts (" in dry
+    assert "free: too little)" in dry
+    for needed, more in (("98.3 TB", ""), ("196.6 TB", " --grid sampler=vanilla+low-temp")):
+        refusal = shuffled(huge + more)
+        assert f"does not fit into {tmp_path / 'runs'}: it takes {needed} of vectors" in refusal.err
+        assert (refusal.code, (tmp_path / "runs").exists()) == (2, False)
+    unknown = "--n 1000000000 --embedder letters --selector spread --dry-run"  # of unknown width
+    assert "up to 12.3 TB of vectors" in shuffled(unknown).err
+
+
+MINUTES = "--data 400 --engine toy:delay_s=0.2"  # 80 s
+COUNTED = "--executor elsewhere --data 1251"  # problems of 16 responses
+LARGE = "--engine remote --n 1000000 --max-tokens 1000"
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        (MINUTES, "up to about 0:01:"),
+        (f"{MINUTES} --grid sampler=vanilla+low-temp", "up to about 0:0"),
+        (COUNTED, "20,016 responses of up to 160,128 tokens in all, whose time is not known here"),
+        (f"{LARGE} --task distant", "6,000,000 responses of up to 6,000,000,000 tokens in all"),
+    ],
+)
+def test_a_long_run_is_not_begun_where_nobody_can_be_asked(shuffled, tmp_path, monkeypatch, way, words):
+    monkeypatch.setattr(price, "LONG_S", 60.0)
+    refused = shuffled(way)
+    line = refused.err.splitlines()[-1]
+    assert line.startswith(f"error: run: not begun, since it takes {words}")
+    assert "add --yes to begin it unasked; --preset quick, --limit, --n and --max-tokens make it shorter" in line
+    assert (refused.code, list(tmp_path.glob("runs/**/*.parquet"))) == (2, [])
+
+
+def test_less_than_that_is_begun_unasked(shuffled):
+    with pytest.raises(AssertionError, match="it was begun"):
+        shuffled("--executor elsewhere --data 1250")
+
+
+def test_the_work_is_problems_by_responses_by_tokens_where_the_data_is_lacking(shuffled):
+    remote = "--engine remote --n 5 --max-tokens 7 --task distant --dry-run"
+    dry = shuffled(remote)
+    said = iter(dry.err.splitlines())
+    for line in (
+        "at most 6 problems x 5 = 30 responses x 7 = 210 tokens",
+        "disk: up to 86 kB of vectors, up to about 25 kB of texts, about 25 kB of",
+        "not planned yet: distant: no road leads there",
+    ):
+        assert any(each.startswith(line) for each in said), line
+    assert dry.rows[0] == {"stage": "sample", "there": None, "to_make": 6, "key": None}
+    assert [row["stage"] for row in dry.rows] == ["sample", "embed", "verify", "rank shuffle"]
+    assert shuffled(f"{remote} --limit 4").rows[0]["to_make"] == 4
+    assert "no road leads there" in error_line(shuffled(f"{remote} --split broken"))  # of no known number
 
 
 @pytest.mark.parametrize(("answer", "begun"), [(" YES ", True), ("n", False), ("", False)])

@@ -1,7 +1,5 @@
 """`harness run --until-correct`: responses verified as they are sampled, and what is kept of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.refusals import wrongly_refused
@@ -14,28 +12,21 @@ from harness.columns.store import read
 from harness.jobs.options import RunConfig
 from harness.jobs.until_correct import Judge
 from harness.results import stopping_times
-from harness.system.json_text import readable
-
-
-def times_by_problem(folder) -> dict[str, tuple[int, bool]]:
-    """Per problem's file its stopping time and whether it was solved, from the one record in a store."""
-    [path] = (folder / "sequences").glob("*.json")
-    return {readable(entry["id"]): (entry["time"], entry["solved"]) for entry in stopping_times.read(path)["problems"]}
 
 
 def test_a_sequence_is_the_pool_that_would_be_drawn_up_to_its_first_correct_response(toy, tmp_path):
-    [row] = toy("--until-correct", "--n", "40", "--split", "broken", store=tmp_path / "runs").rows
-    [pool] = toy("--selector", "head", "--n", "40", "--split", "broken", store=tmp_path / "pool").rows
+    [row] = toy("--until-correct", "--n", "20", "--split", "broken").rows
+    [pool] = toy("--selector", "head", "--n", "20", "--split", "broken", store=tmp_path / "pool").rows
     assert pool["solvable"] == row["solved"] > 0
     assert row["censored"] == row["problems"] - row["solved"]
-    assert row["errors"] > 0  # an error of the verifier stops nothing
-    assert row["selector"] == "in-order"
-    times = times_by_problem(tmp_path / "runs")
+    assert (row["errors"] > 0, row["selector"]) == (True, "in-order")  # an error of the verifier stops nothing
+    [path] = (tmp_path / "runs" / "sequences").glob("*.json")
+    times = {entry["id"]: (entry["time"], entry["solved"]) for entry in stopping_times.read(path)["problems"]}
     pools = [files_of(tmp_path / "pool", kind) for kind in ("responses", "verdicts")]
-    for whole, graded, stopped in zip(*pools, files_of(tmp_path / "runs", "sequences"), strict=True):
+    for i, (whole, graded, stopped) in enumerate(zip(*pools, files_of(tmp_path / "runs", "sequences"), strict=True)):
         verdicts = read(graded)["status"].to_pylist()
-        first = verdicts.index("correct") + 1 if "correct" in verdicts else 40
-        assert times[stopped.name.split(".")[0]] == (first, "correct" in verdicts)
+        first = verdicts.index("correct") + 1 if "correct" in verdicts else 20
+        assert times[f"broken/{i}"] == (first, "correct" in verdicts)
         assert read(stopped)["text"].to_pylist() == read(whole)["text"].to_pylist()[:first]
     assert not (tmp_path / "runs" / "cells").exists()
     assert files_of(tmp_path / "runs", "responses") == []
@@ -45,8 +36,7 @@ def test_what_is_in_the_store_is_not_drawn_again_and_what_is_lost_comes_back(toy
     first = toy("--until-correct", "--n", "8")
     whole = contents(tmp_path / "runs")
     again = toy("--until-correct", "--n", "8")
-    assert again.rows == first.rows
-    assert again.err == "until correct: reused for 6 of 6 problems\n"
+    assert (again.rows, again.err) == (first.rows, "until correct: reused for 6 of 6 problems\n")
     for n, missing in (("8", 0), ("9", 6)):
         [row] = toy("--until-correct", "--n", n, "--dry-run").rows
         assert (row["there"], row["to_make"]) == (6 - missing, missing)
@@ -56,17 +46,9 @@ def test_what_is_in_the_store_is_not_drawn_again_and_what_is_lost_comes_back(toy
     assert contents(tmp_path / "runs") == whole
 
 
-POOLS = [
-    ("selectors", ("head",)),
-    ("grid", "selector=*"),
-    ("pool", Path("x")),
-    ("embedder", "letters"),
-    ("audit", True),
-]
-
-
 def test_what_belongs_to_pools_is_refused():
-    cases = [({name: value}, f"run: --until-correct takes no --{name.removesuffix('s')}: ") for name, value in POOLS]
+    pools = {"selectors": ("head",), "grid": "selector=*", "pool": Path("x"), "embedder": "letters", "audit": True}
+    cases = [({name: pools[name]}, f"run: --until-correct takes no --{name.removesuffix('s')}: ") for name in pools]
     assert wrongly_refused(cases, lambda given: RunConfig(task="colours", until_correct=True, **given)) == []
 
 
@@ -91,7 +73,6 @@ def test_equal_responses_are_verified_once_in_the_form_that_the_store_keeps_and_
 BUSY = """
 class Busy(Parrot):
     states = ()
-
     def sample(self, request):
         sampled = super().sample(replace(request, done=lambda j, responses: None))
         return [replace(made, missing={1: "busy"}) for made in sampled]

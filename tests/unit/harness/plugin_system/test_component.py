@@ -8,12 +8,10 @@ from typing import Literal
 import numpy as np
 import pytest
 from support.notebooks import session
-from support.paths import ROOT
 from support.refusals import refusal_of, wrongly_refused
 
 from harness.plugin_system.calls import needs, picked, require_selector, subset_of
 from harness.plugin_system.component import (
-    SESSION_CODE,
     build,
     code_files,
     described,
@@ -22,7 +20,7 @@ from harness.plugin_system.component import (
     registered,
     source_hash,
 )
-from harness.plugin_system.registry import Origin, Registration, Registry, is_own, load_registry
+from harness.plugin_system.registry import Origin, Registration, Registry, load_registry
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,10 @@ ORIGIN = Origin("dist", "1", "entry")
 REGISTRY = Registry(
     [Registration("selector", "knobs", Knobs, ORIGIN), Registration("selector", "none", failing, ORIGIN)]
 )
-FORMLESS = ("knobs:lam", "knobs:lam=1,lam=2", "knobs:=1", "own:", "own:a=1,", "own:a='x'y,b", "own:,a=1")
+FORMLESS = ("knobs:lam", "knobs:lam=1,lam=2", "knobs:=1", "own:", "own:a='x'y,b", "own:,a=1")
 WRONG = {
     "knobs:lam=abc": "knobs: lam must be a valid number",
     "knobs:count=1.5": "knobs: count must be a valid integer",
-    "knobs:count=none": "knobs: count must be a valid integer",
     "knobs:first=last": "knobs: first must be 'random' or 'max', got 'last'",
     "knobs:lamda=1": "knobs: no parameter 'lamda' (did you mean 'lam'? it takes lam, count, first, flag, most)",
     **dict.fromkeys(FORMLESS, "parameters are written name:key=value"),
@@ -60,7 +57,6 @@ WRONG = {
 QUOTED = {
     "own:command='f(1, 2) \"x\"',n=3": {"command": 'f(1, 2) "x"', "n": "3"},
     'own:pattern="it\'s, (a=b)"': {"pattern": "it's, (a=b)"},
-    "own:pattern=it's,n=1": {"pattern": "it's", "n": "1"},
     "own:command=python check.py --tolerance=0.1": {"command": "python check.py --tolerance=0.1"},
 }
 
@@ -76,26 +72,19 @@ def test_text_is_converted_to_the_declared_types_and_back_or_refused_in_one_clea
 
 
 def test_a_selector_has_one_of_two_methods_and_each_pick_is_checked_when_it_arrives():
-    ranker, subset = SimpleNamespace(rank=min), SimpleNamespace(select=min, needs=())
+    ranker, subset = SimpleNamespace(rank=min), SimpleNamespace(select=lambda pool, k, rng: range(k + 1), needs=())
     assert (require_selector("x", ranker), require_selector("x", subset)) == (ranker, subset)
     assert (needs(ranker), needs(subset)) == (("embeddings",), ())
     assert refusal_of(require_selector, "x", 3) == "selector 'x': has neither rank(pool, rng) nor select(pool, k, rng)"
     line = refusal_of(require_selector, "x", SimpleNamespace(rank=min, needs=("logprobs", "verdicts")))
     assert line == "selector 'x': needs ['verdicts']; it can need 'embeddings', 'logprobs', 'scores'"
-    for second, fault in (
-        (1.0, "an index must be an integer, got 1.0"),
-        (True, "an index must be an integer, got True"),
-        (3, "index 3 is outside the pool of 3"),
-        (-1, "index -1 is outside the pool of 3"),
-        (0, "index 0 was picked twice"),
-    ):
-        arrived = picked([0, second], 3)
-        assert next(arrived) == 0
-        assert refusal_of(list, arrived) == fault
+    wrong = [(second, f"an index must be an integer, got {second}") for second in (1.0, True)]
+    wrong += [(second, f"index {second} is outside the pool of 3") for second in (3, -1)]
+    assert wrongly_refused([*wrong, (0, "index 0 was picked twice")], lambda second: list(picked([0, second], 3))) == []
+    assert next(picked([0, 9], 3)) == 0
     whole = list(picked(np.array([2, 0, 1]), 3))
     assert (whole, {type(index) for index in whole}) == ([2, 0, 1], {int})
-    greedy = SimpleNamespace(select=lambda pool, k, rng: range(k + 1))
-    assert refusal_of(subset_of, greedy, [None] * 9, 2, None) == "select gave 3 indices for k = 2"
+    assert refusal_of(subset_of, subset, [None] * 9, 2, None) == "select gave 3 indices for k = 2"
 
 
 # Code in keys: the whole files of a component's module and of what that imports of its package.
@@ -121,12 +110,9 @@ def source(tmp_path, monkeypatch):
 
 def test_an_edit_of_a_built_in_selector_changes_the_keys_of_those_that_import_it_alone():
     homes = {each.name: each.load().__module__ for each in load_registry().of_kind("selector")}
-    own = {name: ROOT / f"{home.removeprefix('harness_').replace('.', '/')}.py" for name, home in homes.items()}
-    assert len(own) > 20
-    shared = {
-        name: {other for other in own if own[other] in code_files(homes[name]) and own[other] != own[name]}
-        for name in own
-    }
+    files = {name: {file.name for file in code_files(home)} for name, home in homes.items()}
+    own = {name: f"{home.rpartition('.')[2]}.py" for name, home in homes.items()}
+    shared = {name: {other for other in own if own[other] in files[name] - {own[name]}} for name in own}
     assert {name for name, others in shared.items() if len(others) > 3} == set()
     assert shared["uniform"] == shared["repexp"] == shared["kcenter"] == set()
     assert "answer-round-robin" in shared["outcome-ucb"]
@@ -142,23 +128,22 @@ def test_imports_in_functions_in_a_circle_and_in_try_are_followed_within_the_top
         circle___slow="import beside\ny = 1\n",
         circle__unrelated="z = 1\n",
         circle__heavy__part="x = 1\n",
+        circle__heavy____init__="raise RuntimeError('imported')\n",
         beside="z = 1\n",
     )
-    (folder / "circle" / "heavy" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     picks = importlib.import_module("circle.picks").Picks()
-    files = {str(file.relative_to(folder).with_suffix("")): file for file in code_files("circle.picks")}
-    names = ("picks", "a", "deep/b", "_slow", "heavy/part")
-    assert {f"circle/{name}" for name in names} == files.keys() - {"circle/heavy/__init__"}
+    files = {str(file.relative_to(folder / "circle").with_suffix("")): file for file in code_files("circle.picks")}
+    assert {"picks", "a", "deep/b", "_slow", "heavy/part"} == files.keys() - {"heavy/__init__"}
     hashes = {source_hash(picks)}
-    for file in sorted(files.values()):
+    for file in files.values():
         file.write_text(f"{file.read_text()}# a comment counts\n")
         hashes.add(source_hash(picks))
     assert len(hashes) == 1 + len(files)
 
 
 def test_a_plugin_file_counts_with_those_beside_it_and_a_factory_in_another_module_too(source):
-    plugin = "import helper, numpy, harness\nfrom harness import hookimpl\n\n"
-    plugin += f"{PICKS}\n@hookimpl\ndef register_selectors(register):\n    register('mine', Picks)\n"
+    hook = "@hookimpl\ndef register_selectors(register):\n    register('mine', Picks)\n"
+    plugin = f"import helper, numpy, harness\nfrom harness import hookimpl\n\n{PICKS}\n{hook}"
     folder = source(plugin=plugin, helper="x = 1\n", unrelated="x = 1\n")
 
     def about():
@@ -215,9 +200,7 @@ def test_an_object_is_registered_for_one_call_built_as_it_is_and_named_by_the_fi
     with registered(given) as names:
         assert list(names) == ["repexp:lam=0.1", "Plain(power=2)", "Data(power=3.0)", "Data(power=4.0, first='min')"]
         for name, mine in zip(names[1:], given[1:], strict=True):
-            assert is_own(name)
             assert build(load_registry(groups=()), "selector", name) is mine
-    assert not is_own(names[1])
     assert "unknown selector 'Plain" in refusal_of(load_registry(groups=()).find, "selector", names[1])
     refused = [
         ([3], "a selector is a spec such as 'repexp:lam=0.1', or an object with rank(pool, rng), got 3"),
@@ -227,25 +210,23 @@ def test_an_object_is_registered_for_one_call_built_as_it_is_and_named_by_the_fi
     assert wrongly_refused(refused, lambda selectors: registered(selectors).__enter__()) == []
 
 
-def test_a_notebooks_class_has_another_key_in_each_call_and_one_of_a_file_is_keyed_by_its_fields_and_file(
-    tmp_path, monkeypatch
-):
+def test_a_notebooks_class_has_another_key_in_each_call_and_one_of_a_file_is_keyed_by_its_fields_and_file(source):
     about = {"name": "Data", "params": {"power": 2.0, "first": "max"}, "dist": "session", "code": ""}
     assert key_of(Data()) | {"code": ""} == about
     assert key_of(Data())["code"] != key_of(Data())["code"]
-    names = {"__name__": "without_a_file"}
-    exec(PICKS, names)
-    assert (source_hash(Registry()), len(SESSION_CODE) > 16) == ("", True)  # the core is in no key
-    assert source_hash(names["Picks"]()) == source_hash(names["Picks"]()) != ""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "raced.py").write_text(CELL)
+    exec(PICKS, names := {"__name__": "without_a_file"})
+    assert source_hash(names["Picks"]()) == source_hash(names["Picks"]()) != source_hash(Registry()) == ""  # the core
+    source(raced=CELL)
     import raced
 
-    about = key_of(raced.Plain(3, [0.5, {"a": None}]))
+    def of_weights(weights):
+        return key_of(raced.Plain(3, weights))
+
+    about = of_weights([0.5, {"a": None}])
     assert about["params"] == {"power": 3, "weights": [0.5, {"a": None}]}
-    assert key_of(raced.Plain(3, [0.5, {"a": None}])) == about
-    others = [raced.Plain(3, np.arange(3)), raced.Plain(3, np.arange(3)), raced.Plain(), raced.Data()]
-    keys = [key_of(each) for each in (*others, raced.Plain(3, object()), raced.Plain(3, object()))]
-    (tmp_path / "raced.py").write_text(CELL + "# more\n")
-    keys = [about, *keys, key_of(raced.Plain(3, [0.5, {"a": None}]))]
+    assert of_weights([0.5, {"a": None}]) == about
+    keys = [about, key_of(raced.Plain()), key_of(raced.Data())]
+    keys += [of_weights(weights) for weights in (np.arange(3), np.arange(3), object(), object())]
+    source(raced=CELL + "# more\n")
+    keys.append(of_weights([0.5, {"a": None}]))
     assert [key for key in keys if keys.count(key) > 1] == []

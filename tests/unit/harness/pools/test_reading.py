@@ -5,7 +5,6 @@ import json
 import re
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from corpora.pool_faults import CODET, ID_TABLES, NO_POOLS, OWN, OWN_LINES
 from support.paths import ROOT
@@ -20,25 +19,21 @@ from harness.pools.record import PoolRecord
 
 def test_whether_a_file_is_packed_is_known_by_its_content_and_a_byte_order_mark_is_skipped(written):
     text = '{"prompt": "Say red.", "samples": ["réd", "blue"]}\n\n{"prompt": "Say blue.", "samples": ["blue"]}'
-    for content, name in (
-        (gzip.compress(text.encode(), mtime=0), "packed.jsonl"),
-        (text, "plain.jsonl.gz"),
-        ("\ufeff" + text, "marked.jsonl"),
-    ):
+    packed = gzip.compress(text.encode(), mtime=0)
+    for content, name in ((packed, "packed.jsonl"), (text, "plain.jsonl.gz"), ("\ufeff" + text, "marked.jsonl")):
         assert responses_in(written(content, name)) == {"line-1": ["réd", "blue"], "line-3": ["blue"]}, name
     array = written(json.dumps(CODET, indent=2), "array.json")
     assert responses_in(array) == {"line-1": ["red", "blue"], "line-2": ["blue"]}  # numbered by entry
 
 
 def test_a_folder_of_json_lines_is_one_pool_and_each_of_its_files_counts(written, tmp_path):
-    for number in range(3):
-        content = json.dumps({"problem_id": f"{number}", "responses": ["x"]}).encode()
-        written(gzip.compress(content) if number == 1 else content, f"parts/{number}.jsonl" + ".gz" * (number == 1))
-    written("not of the pool", "parts/notes.txt")
+    lines = [json.dumps({"problem_id": f"{number}", "responses": ["x"]}).encode() for number in range(2)]
+    for content, name in ((lines[0], "0.jsonl"), (gzip.compress(lines[1]), "1.jsonl.gz"), ("no pool", "notes.txt")):
+        written(content, f"parts/{name}")
     parts = tmp_path / "parts"
-    assert list(responses_in(parts)) == ["0", "1", "2"]
+    assert list(responses_in(parts)) == ["0", "1"]
     digests = [pool_digest(parts, Layouts())]
-    for content, name in (("more notes", "notes.txt"), ([OWN], "2.jsonl"), ([OWN], "3.jsonl")):
+    for content, name in (("more notes", "notes.txt"), ([OWN], "0.jsonl"), ([OWN], "3.jsonl")):
         written(content, f"parts/{name}")
         digests.append(pool_digest(parts, Layouts()))
     assert [first == second for first, second in pairwise(digests)] == [True, False, False]
@@ -77,25 +72,18 @@ def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written)
     line = {
         **{"problem_id": "a", "responses": ["x", "y"], "prompt": "?", "reference": {"answer": [1, "2"]}},
         **{"logprobs": [-1, -2.5], "logprob_kind": "mean", "correct": [1, False], "finish": ["stop", "length"]},
-        "names": ["first", ""],
+        **{"names": ["first", ""], "scores": {"rm": [1, 2], "judge": [None, -3]}},
     }
-    bare, full = read_pool(written([{"problem_id": "b", "responses": ["", "\ud800", "\0"]}, line]))
-    assert bare == PoolRecord("b", ["", "\ud800", "\0"])
+    bare, full = read_pool(
+        written([{"problem_id": "b", "responses": ["", "\ud800", "\0"], "scores": [0, None, 1]}, line])
+    )
+    assert bare == PoolRecord("b", ["", "\ud800", "\0"], scores={"score": [0, None, 1]})
     assert full == PoolRecord(**line)
     assert (full.logprobs, full.correct) == ([-1.0, -2.5], [True, False])
     responses = full.as_responses()
     assert (list(responses.finish), responses.lengths.tolist()) == (["stop", "length"], [1, 1])
+    assert {name: str(column) for name, column in responses.scores.items()} == {"rm": "[1. 2.]", "judge": "[nan -3.]"}
     assert list(bare.as_responses().finish) == ["stop"] * 3
-    for given, expected in (
-        ([0.5, None], {"score": [0.5, None]}),
-        ({"rm": [1, 2], "judge": [None, -3]}, {"rm": [1, 2], "judge": [None, -3]}),
-        (None, {}),
-    ):
-        [record] = read_pool(written([{"problem_id": "a", "responses": ["x", "y"], "scores": given}]))
-        assert record.scores == expected
-        np.testing.assert_equal(
-            record.as_responses().scores, {name: np.array(column, float) for name, column in expected.items()}
-        )
 
 
 # Which problem a line answers.
@@ -106,10 +94,8 @@ EGGS, HENS = "How many eggs are there?", "How many hens are there?"
 class Puzzles(Task):
     """Problems p0, p1, ... with these prompts; asked in a chat of two messages."""
 
-    def __init__(self, *prompts, references=None):
-        self.list = [
-            Problem(f"p{i}", prompt, references[i] if references else None) for i, prompt in enumerate(prompts)
-        ]
+    def __init__(self, *prompts, references="-" * 9):
+        self.list = [Problem(f"p{i}", prompt, references[i]) for i, prompt in enumerate(prompts)]
 
     def problems(self, split):
         return self.list
@@ -119,9 +105,9 @@ class Puzzles(Task):
         return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": last}]
 
 
-def joined(task, prompt, name="line-1", ids=None):
+def joined(task, prompt, name="line-1", ids=None, **more):
     """The id of the problem that a line with this prompt joins to, and how."""
-    problem, way = Joiner(task, task.problems("test"), ids)(PoolRecord(name, ["x"], prompt=prompt))
+    problem, way = Joiner(task, task.problems("test"), ids)(PoolRecord(name, ["x"], prompt=prompt, **more))
     return (problem and problem.id, way)
 
 
@@ -133,47 +119,37 @@ def test_ids_come_before_prompts_and_raw_prompts_before_rendered_ones():
     assert joined(task, "Be brief.\nSolve: p Answer with a number.") == ("p2", "rendered")
     assert joined(task, f"Solve: {EGGS} Answer with a number.") == ("p0", "rendered")  # the last message alone
     assert joined(task, "nothing of the kind") == (None, "")
-    join = Joiner(task, task.problems("test"))
-    assert join(PoolRecord("doc-0", ["x"], more_ids=["p1", "p0"]))[0].id == "p1"
-    assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=["p", EGGS]))[0].id == "p2"
+    assert joined(task, None, "doc-0", more_ids=["p1", "p0"]) == ("p1", "id")
+    assert joined(task, "unknown", "doc-0", more_prompts=["p", EGGS]) == ("p2", "prompt")
     # Of doubles with one reference the first is taken, others are left out.
     assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="181"), EGGS)[0] == "p0"
     assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="182"), EGGS)[0] is None
 
 
-ROWS = [{"task_id": "p3", "prompt": EGGS}, {"task_id": "p2", "prompt": HENS}]
-CSV = f"task_id,prompt\np3,{EGGS}\np2,{HENS}\n"
-
-
 def test_a_table_of_ids_may_be_json_lines_or_csv_and_name_lines_by_id_or_prompt(written):
+    rows = [{"task_id": "p3", "prompt": EGGS}, {"task_id": "p2", "prompt": HENS}]
+    packed = gzip.compress(f"task_id,prompt\np3,{EGGS}\np2,{HENS}\n".encode(), mtime=0)
     for content, name in (
-        (ROWS, "table.jsonl"),
-        (gzip.compress(CSV.encode(), mtime=0), "table.csv.gz"),
+        (rows, "table.jsonl"),
+        (packed, "table.csv.gz"),
         ("task_id,pool_id,prompt\np3,line-1,\np2,line-2,elsewhere\n", "by_line.csv"),
-        ([{"task_id": 3, "pool_id": 1}, {"task_id": "p3", "pool_id": " line-1 "}, ROWS[1]], "mixed.jsonl"),
+        ([{"task_id": 3, "pool_id": 1}, {"task_id": "p3", "pool_id": " line-1 "}, rows[1]], "mixed.jsonl"),
     ):
         ids = IdTable(written(content, name))
         lines = [PoolRecord("line-1", ["x"], prompt=EGGS), PoolRecord("line-2", ["x"], prompt=HENS)]
         assert list(map(ids.find, lines)) == ["p3", "p2"], name
 
 
-def test_a_line_joins_as_the_table_says_or_not_at_all_and_others_as_without_it(written):
+def test_a_line_joins_as_the_table_says_or_not_at_all_and_others_as_without_it(written, tmp_path):
     task = Puzzles(EGGS, HENS)
     ids = IdTable(written([{"task_id": "p1", "pool_id": "a"}, {"task_id": "elsewhere", "pool_id": "b"}]))
-    assert joined(task, EGGS, "a", ids) == ("p1", "--ids")
-    assert joined(task, EGGS, "b", ids) == (None, "--ids")
-    assert joined(task, EGGS, "c", ids) == ("p0", "prompt")
+    assert [joined(task, EGGS, name, ids) for name in "abc"] == [("p1", "--ids"), (None, "--ids"), ("p0", "prompt")]
     rows = [{"task_id": f"p{i}", "prompt": text} for i, text in ((0, "x"), (1, " x "), (1, "y"), (1, "y"), (0, "x"))]
     ids = IdTable(written(rows))
     assert joined(task, "x", ids=ids) == (None, "")  # a prompt that a table gives to two problems
     assert joined(task, "y", ids=ids) == ("p1", "--ids")
-
-
-def test_each_fault_of_a_table_is_refused_with_its_place(written, tmp_path):
-    def read(content):
-        return IdTable(written(content, "table.jsonl" if isinstance(content, list) else "table.csv"))
-
-    assert not wrongly_refused(ID_TABLES, read)
+    name = lambda content: "table.jsonl" if isinstance(content, list) else "table.csv"  # noqa: E731
+    assert not wrongly_refused(ID_TABLES, lambda content: IdTable(written(content, name(content))))
     assert refusal_of(IdTable, tmp_path / "absent.csv").endswith("absent.csv: no such file")
 
 
@@ -182,30 +158,32 @@ NUMBERS = Puzzles(MAKE, "12 eggs and 13 hens: which?")
 NESTED = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.", HENS)
 
 
-def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_that_goes_on_is_another_problem():
-    task = Puzzles(EGGS, "4 5 6 10")
-    for puzzles, text, joins in (
-        (task, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>", "p0"),
-        (task, "user Solve: 4 5 6 10 Answer with a number. assistant", "p1"),  # as it is asked
-        (task, "user How many eggs are there, then? assistant", None),
+@pytest.mark.parametrize(
+    ("puzzles", "text", "joins"),
+    [
+        (NESTED, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>", "p0"),
+        (Puzzles(EGGS, "4 5 6 10"), "user Solve: 4 5 6 10 Answer with a number. assistant", "p1"),  # as it is asked
+        (NESTED, "user How many eggs are there, then? assistant", None),
         (Puzzles("a" * 19), f"user {'a' * 19} assistant", None),  # too short to look for
         (Puzzles(TWENTY), f"user {TWENTY}", "p0"),
         (NESTED, f"user Ada has 3 hens. {EGGS} Say why. assistant", "p1"),
-        (NESTED, f"user {EGGS} Say why, and when. assistant", "p2"),
         (NESTED, f"{EGGS} Again: {EGGS}", "p0"),
         (NESTED, f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:", None),
-        *((NUMBERS, f"user {MAKE}{after} assistant", None) for after in ("3", "3.", ".5", "0 and")),
+        *((NUMBERS, f"user {MAKE}{after} assistant", None) for after in ("3", ".5", "0 and")),
         (NUMBERS, f"user {MAKE}. assistant", "p0"),
-        *((NUMBERS, f"user {before}12 eggs and 13 hens: which? assistant", None) for before in ("1.", "1")),
+        (NUMBERS, "user 1.12 eggs and 13 hens: which? assistant", None),
         (NUMBERS, "user .12 eggs and 13 hens: which? assistant", "p1"),
-    ):
-        assert joined(puzzles, text) == (joins, "within" if joins else ""), text
+    ],
+)
+def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_that_goes_on_is_another_problem(
+    puzzles, text, joins
+):
+    assert joined(puzzles, text) == (joins, "within" if joins else "")
 
 
 # A pool file read with the problem of each line.
 
 TASK = Colours()  # its prompts are `Say colour 0 (test).`
-PROMPTS = [problem.prompt for problem in TASK.problems("test")]
 
 
 @pytest.fixture
@@ -223,13 +201,12 @@ def index_of(written):
     return call
 
 
-def line(name, prompt=None, **more):
-    return {"problem_id": name, "responses": ["x"], "prompt": prompt, **more}
+def line(name, prompt=None):
+    return {"problem_id": name, "responses": ["x"], "prompt": prompt}
 
 
 def test_how_lines_joined_and_which_did_not_is_told_and_a_pool_of_which_none_joins_is_refused(index_of):
-    lost = [line(f"lost-{i}") for i in range(6)]
-    lines = [line("test/0"), line("a", PROMPTS[1]), line("c"), *lost]
+    lines = [line("test/0"), line("a", "Say colour 1 (test)."), line("c"), *(line(f"lost-{i}") for i in range(6))]
     assert list(remarks(index_of(lines, {"task_id": "test/3", "pool_id": "c"}))) == [
         "pool: joined 1 by the table of --ids, 1 by id, 1 by prompt",
         "pool: 6 of 9 problems join to none of the task's: 'lost-0', 'lost-1', 'lost-2', 'lost-3', 'lost-4', ...",
@@ -237,9 +214,8 @@ def test_how_lines_joined_and_which_did_not_is_told_and_a_pool_of_which_none_joi
     assert not list(remarks(index_of([line("test/0")])))
     elsewhere = refusal_of(index_of, [line("elsewhere"), line("x")])
     assert "none of its 2 problems is the task's, by id or by prompt; the first is 'elsewhere'" in elsewhere
-    assert elsewhere.endswith("check the split, or give a table of --ids")
     row = {"task_id": "HumanEval/0", "pool_id": "line-1"}
     assert refusal_of(index_of, [line("line-1")], row).endswith("check the split, or the table")
     assert "names no line of pool" in refusal_of(index_of, [line("test/0")], row)
-    double = refusal_of(index_of, [line("a", PROMPTS[1]), line("test/1")])
+    double = refusal_of(index_of, [line("a", "Say colour 1 (test)."), line("test/1")])
     assert "'test/1' and 'a' both join to problem 'test/1'" in double

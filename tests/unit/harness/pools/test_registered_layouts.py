@@ -5,9 +5,7 @@ from textwrap import dedent
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpora.layout_faults import BROKEN_LAYOUTS, WRONG_READERS
 from corpora.tool_lines import FILES, LINES
-from support.paths import SUPPORT
 from support.pool_files import pool_refusal
 from support.refusals import wrongly_refused
 
@@ -16,53 +14,62 @@ from harness.plugin_system.registry import Fault, Origin, load_registry
 from harness.pools.reading import OWN, Layouts, pool_digest, read_pool
 from harness.pools.record import FileLayout, LineLayout
 
-FILE_LAYOUTS = SUPPORT / "file_layouts.py"
-ANY = """
+# A layout that fits every line, one of parquet tables, one of folders of texts; files of each.
+PLUGIN = """
+    import pyarrow.parquet as pq
     from harness import hookimpl
     from harness.pools.record import PoolRecord
 
     class Anything:
-        "Takes every line."
         name, keys = "anything", "whatever"
         def fits(self, value):
             {fits}
         def read(self, lines):
             {read}
 
+    class Table:
+        name, holds = "table", "parquet with a column `x`"
+        def fits(self, path):
+            return path.suffix == ".parquet" and pq.read_schema(path).names == ["x"]
+        def read(self, path, say):
+            say("pool: read as a table")
+            yield PoolRecord("p", pq.read_table(path)["x"].to_pylist(), reference={{"a": 1}})
+
+    class Folder:
+        name, holds = "texts", "folders of texts"
+        {files}
+        def fits(self, path):
+            return path.is_dir()
+        def read(self, path, say):
+            yield PoolRecord("p", [file.read_text() for file in path.rglob("*.txt")])
+
     @hookimpl
     def register_layouts(register):
         register("anything", {factory})
+        register("table", Table)
+        register("texts", Folder)
 """
+EVERY = "yield PoolRecord('p', [str(line.value) for line in lines])"
 NOTES = []
 
 
 @pytest.fixture
-def plugin(tmp_path):
-    """Write a plugin with a layout that fits every line; its path."""
+def layouts(written):
+    """The layouts of a registry with a plugin's; what they say is in `NOTES`."""
+    NOTES.clear()
 
-    def call(read="yield PoolRecord('p', [str(line.value) for line in lines])", fits="return True", factory="Anything"):
-        path = tmp_path / "anything.py"
-        path.write_text(dedent(ANY).format(read=read, fits=fits, factory=factory))
-        return path
+    def call(read=EVERY, fits="return True", factory="Anything", files=""):
+        code = dedent(PLUGIN).format(read=read, fits=fits, factory=factory, files=files)
+        return Layouts(load_registry([written(code, "anything.py")]), NOTES.append)
 
     return call
 
 
-@pytest.fixture
-def layouts(plugin):
-    """The layouts of a registry with a plugin's; what they say is in `NOTES`."""
-    NOTES.clear()
-    return lambda *args, **how: Layouts(load_registry([plugin(*args, **how)]), NOTES.append)
-
-
-def built_in(kind):
+def test_of_the_built_in_layouts_exactly_one_fits_each_line_and_each_file(written):
     registry = load_registry()
     built = {r.name: build(registry, "layout", r.full_name) for r in registry.of_kind("layout")}
-    return {name: layout for name, layout in built.items() if isinstance(layout, kind)}
-
-
-def test_of_the_built_in_layouts_exactly_one_fits_each_line_and_each_file(written):
-    of_lines, of_files = {"own": OWN, **built_in(LineLayout)}, built_in(FileLayout)
+    of_lines = {"own": OWN} | {name: layout for name, layout in built.items() if isinstance(layout, LineLayout)}
+    of_files = {name: layout for name, layout in built.items() if isinstance(layout, FileLayout)}
     assert set(of_lines) == set(LINES)
     for name, line in LINES.items():
         assert [other for other, layout in of_lines.items() if layout.fits(line)] == [name]
@@ -75,29 +82,35 @@ def test_of_the_built_in_layouts_exactly_one_fits_each_line_and_each_file(writte
 
 
 def test_another_tools_parquet_is_not_taken_for_lightevals_and_a_layout_of_folders_covers_every_file_below(
-    tmp_path, written
+    tmp_path, written, layouts
 ):
-    both, notes = Layouts(load_registry([FILE_LAYOUTS])), []
-    pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "pool.parquet")
-    (record,) = read_pool(tmp_path / "pool.parquet", notes.append, both)
+    both, notes, table = layouts(fits="return False"), [], tmp_path / "pool.parquet"
+    pq.write_table(pa.table({"x": ["a", "b"]}), table)
+    (record,) = read_pool(table, notes.append, both)
     assert (record.responses, record.reference, notes) == (["a", "b"], "{'a': 1}", ["pool: read as a table"])
-    pq.write_table(pa.table({"y": ["a", "b"]}), tmp_path / "pool.parquet")
-    assert "its columns are y; of parquet files those of lighteval" in pool_refusal(tmp_path / "pool.parquet", both)
+    pq.write_table(pa.table({"y": ["a", "b"]}), table)
+    assert "its columns are y; of parquet files those of lighteval" in pool_refusal(table, both)
     assert "; parquet with a column `x`; " in pool_refusal(written([{"q": 1}]), both)
     for name in ("pool/a/1.txt", "pool/2.txt", "pool/b.md"):
         written(b"x", name)
     assert next(read_pool(tmp_path / "pool", layouts=both)).responses == ["x", "x"]
-    named = FILE_LAYOUTS.read_text() + "\nFolder.files = lambda self, path: [path / 'b.md']\n"
-    only_one = Layouts(load_registry([written(named, "named.py")]))
+    only_one = layouts(files="files = lambda self, path: [path / 'b.md']")
     before = [pool_digest(tmp_path / "pool", layouts) for layouts in (both, only_one)]
     written(b"y", "pool/a/1.txt")
     now = [pool_digest(tmp_path / "pool", layouts) for layouts in (both, only_one)]
     assert [first == second for first, second in zip(before, now, strict=True)] == [False, True]
 
 
-@pytest.mark.parametrize(("how", "reason"), BROKEN_LAYOUTS)
-def test_a_broken_layout_is_left_out_with_a_line(written, layouts, how, reason):
-    both = layouts(**how)
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ('"no_such_package:Layout"', "failed to import: No module named 'no_such_package'"),
+        ("lambda: 1 / 0", "cannot be built: raised ZeroDivisionError"),
+        ("object", "it lacks name, fits, read, keys (of lines) or holds (of files)"),
+    ],
+)
+def test_a_broken_layout_is_left_out_with_a_line(written, layouts, factory, reason):
+    both = layouts(factory=factory)
     assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
     assert not NOTES  # no other layout was asked
     assert next(read_pool(written([LINES["verl"]]), layouts=both)).responses == ["o"]
@@ -106,11 +119,21 @@ def test_a_broken_layout_is_left_out_with_a_line(written, layouts, how, reason):
     assert reason in note
 
 
-@pytest.mark.slow
+# The body of `read`
+WRONG_READERS = [
+    ("yield 1 / 0", "raised ZeroDivisionError: division by zero (anything.py:"),
+    ("yield PoolRecord('p', ['x']); raise SystemExit(3)", "raised SystemExit: 3 (anything.py:"),
+    ("return 3", "raised TypeError: 'int' object is not iterable"),
+    ("yield 3", "must give PoolRecords, got 3"),
+    ("yield PoolRecord('p', [])", "must give texts, and at least one response, got PoolRecord(problem_id='p'"),
+    ("yield PoolRecord('p', ['x'], prompt=3)", "must give texts, and at least one response, got PoolRecord("),
+    ("yield PoolRecord('p', ['x'], correct=[])", "must give columns as long as the responses (1)"),
+]
+
+
 def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts):
     path = written([{"x": 1}])
-    prefix = f"pool {path}: layout 'anything' "
-    expected = [(read, prefix + words) for read, words in WRONG_READERS]
+    expected = [(read, f"pool {path}: layout 'anything' {words}") for read, words in WRONG_READERS]
     assert not wrongly_refused(expected, lambda read: list(read_pool(path, layouts=layouts(read))))
     place = pool_refusal(written(b"{}\n3\n"), layouts())  # a refusal of the reader of lines stays as it is
     assert place == f"pool {path}, line 2: expected JSON objects, one a line or all in one array, got '3'"
@@ -122,17 +145,18 @@ def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, 
 
 def test_the_reference_of_a_record_is_kept_as_the_store_can_hold_it(written, layouts):
     pairs = ((7, 7), (["a", None, True], ["a", None, True]), (0.5, "0.5"), ([[1]], "[[1]]"), ("10**9999", None))
-    for reference, kept in pairs:
-        (record,) = read_pool(
-            written([{"x": 1}]), layouts=layouts(f"yield PoolRecord('p', ['x'], reference={reference})")
-        )
-        assert (record.reference, type(record.reference)) == (kept, type(kept))
+    path = written([{"x": 1}])
+    several = "; ".join(f"yield PoolRecord('p', ['x'], reference={reference})" for reference, _ in pairs)
+    records = read_pool(path, layouts=layouts(several))
+    assert [(record.reference, type(record.reference)) for record in records] == [
+        (kept, type(kept)) for _, kept in pairs
+    ]
 
 
 def test_only_the_code_of_a_layout_that_is_not_built_in_stands_in_a_key(written, layouts):
     others = layouts(fits="return 'q' in value")
     for line in LINES.values():
-        assert others.in_key(written([line])) is Layouts().in_key(written([line])) is None
+        assert others.in_key(written([line])) is None
     path = written([{"q": "1 + 1?"}])
     identity = layouts().in_key(path)
     assert (identity["name"], layouts().in_key(path)) == ("anything", identity)

@@ -1,4 +1,4 @@
-"""Published cells: many in one file, each as it was; damage is one line; files merge; a cell is shown and deleted."""
+"""Published cells: many in one file, each as it was; what may be published; damage is one line; files merge."""
 
 import json
 import random
@@ -6,27 +6,24 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cells import cell, entry, failed_cell, keep, keyed, subset_entry
+from support.cells import COUNTED, TO_THE_SECOND, cell, entry, failed_cell, keep, keyed, subset_entry
+from support.paths import TOY
 from support.refusals import error_line, refusal_of
 
+from harness.plugin_system.component import build, described
+from harness.plugin_system.registry import load_registry
 from harness.results import leaderboard, published
 from harness.results.published import Place, places, read
 
-HITS = {"correct": 2, "enrichment": True}  # to the second correct response, and at least to 5 %
+PROBLEMS = [entry("p0", [1, 3]), entry("p1", [2, 2])]
 MADE = keyed(
     cell([entry("p0", [1, 3], best_of_k={"x": {str(k): 1 / 3 for k in (1, 2, 4, 8)}}), entry("p1", [9, 9], c=0)]),
     cell([entry("p0", [2, 2]), entry("p\u2028", [7, 1], disputed=0)], "shuffle", seed=1),
     cell([subset_entry("p0", [1, 4])], "head"),
-    cell(
-        [
-            {**entry("p0", [2, 5], c=3, n=40), "found": [[1, 2], [3, 5]]},
-            {**entry("p1", [41, 41], c=1, n=40), "orders": [[0, 1], [2, 3]], "found": [[], [2]]},
-            {**entry("p2", [41, 41], c=0, n=40), "found": [[], []]},
-        ],
-        inputs={"ranking": HITS},
-    ),
+    cell(TO_THE_SECOND, inputs={"ranking": COUNTED}),
     failed_cell("twice", "index 0 was picked twice"),
 )
+DAMAGED = "is damaged, or no file of cells; copy it anew, or move it elsewhere"
 
 
 def content(*folders):
@@ -49,14 +46,12 @@ def test_every_cell_comes_back_to_the_digit_and_the_same_cells_are_the_same_byte
 
 
 def test_the_order_to_a_later_hit_and_equal_facts_are_stored_once(tmp_path):
-    indices = random.Random(0).sample(range(20_000), 4_000)
-    sizes = []
+    indices, sizes = random.Random(0).sample(range(20_000), 4_000), []
     for count in (1, 9):
-        made = [
-            cell([{**entry("p", [4_000 - at], c=1, n=20_000), "orders": [indices[: 4_000 - at]]}], pool="a", seed=at)
-            for at in range(count)
-        ]
-        published.write(tmp_path / "made.parquet", keyed(*made))
+        orders = [indices[: 4_000 - at] for at in range(count)]
+        several = [[entry("p", [len(order)], c=1, n=20_000, orders=[order])] for order in orders]
+        made = keyed(*(cell(problems, pool="a", seed=seed) for seed, problems in enumerate(several)))
+        published.write(tmp_path / "made.parquet", made)
         sizes.append((tmp_path / "made.parquet").stat().st_size)
     assert sizes[1] < 1.2 * sizes[0]
 
@@ -66,46 +61,39 @@ def test_files_of_two_people_merge_by_being_copied_and_what_is_published_is_adde
     published.write(tmp_path / "ours" / "colours.parquet", first)
     published.write(tmp_path / "ours" / "theirs" / "colours.parquet", second)
     assert content(tmp_path / "ours") == first | second
-    leaderboard.publish([], tmp_path / "ours", tmp_path / "one", [])
-    leaderboard.publish([], tmp_path / "ours" / "theirs", tmp_path / "one", [])
+    for folder in (tmp_path / "ours", tmp_path / "ours" / "theirs"):
+        leaderboard.publish([], folder, tmp_path / "one", [])
     assert content(tmp_path / "one" / "colours.parquet") == first | second
     assert leaderboard.validate([tmp_path / "one"]) == []
 
 
 def test_a_cell_is_named_shown_and_deleted_by_its_key(harness, file):
-    key, other, *_ = MADE
-    assert json.loads(harness("results", "show", key[:9], "--in", file.parent).out) == MADE[key]
+    key, other, *rest = MADE
+    where = ("--in", file.parent)
+    assert json.loads(harness("results", "show", key[:9], *where).out) == MADE[key]
     assert "holds 5 cells: name one by its key (" in error_line(harness("results", "show", file))
-    assert f"no cell whose key begins so in {file.parent}" in error_line(
-        harness("results", "show", "feed", "--in", file.parent)
-    )
+    assert f"no cell whose key begins so in {file.parent}" in error_line(harness("results", "show", "feed", *where))
     outcome = harness("results", "delete", key, other[:8], "--from", file.parent)
     assert outcome.out.split() == ["deleted:", f"{file},", key, "deleted:", f"{file},", other]
-    assert content(file) == {name: MADE[name] for name in list(MADE)[2:]}
-    harness("results", "delete", *list(MADE)[2:], "--from", file.parent)
+    assert content(file) == {name: MADE[name] for name in rest}
+    harness("results", "delete", *rest, "--from", file.parent)
     assert not file.exists()
-    [path] = keep(file.parent, MADE[key])
-    assert "is one cell's own file: delete the file" in error_line(
-        harness("results", "delete", key, "--from", path.parent)
-    )
+    keep(file.parent, MADE[key])
+    line = error_line(harness("results", "delete", key, "--from", file.parent))
+    assert "is one cell's own file: delete the file" in line
 
 
 def test_a_flipped_bit_or_a_cut_is_one_line_that_names_the_file(file):
-    whole, lines = file.read_bytes(), set()
-    rng = random.Random(0)
-    damaged = [bytes([*whole[:at], whole[at] ^ 1 << rng.randrange(8), *whole[at + 1 :]]) for at in range(len(whole))]
-    for text in [*damaged, *(whole[:at] for at in range(0, len(whole), 97))]:
+    whole, lines, rng = file.read_bytes(), set(), random.Random(0)
+    flips = [*range(40), *range(40, len(whole) - 40, 29), *range(len(whole) - 40, len(whole))]
+    damaged = [bytes([*whole[:at], whole[at] ^ 1 << rng.randrange(8), *whole[at + 1 :]]) for at in flips]
+    for text in [*damaged, *(whole[:at] for at in range(0, len(whole), 397))]:
         file.write_bytes(text)
         gathered = leaderboard.gather([file.parent])
         assert not gathered.measured | gathered.failed
         lines.add(*gathered.faults)
-    assert lines == {f"cells {file}: is damaged, or no file of cells; copy it anew, or move it elsewhere"}
+    assert lines == {f"cells {file}: {DAMAGED}"}
     assert refusal_of(published.named, "a1", [file.parent], "rerun") in lines  # what is named may be in it
-
-
-def test_the_files_of_a_stores_columns_are_no_cells(file):
-    (file.parent / "column.json").write_text("{}")
-    assert [place.key for place in places([file.parent])] == ["column"]
 
 
 def test_a_cell_that_was_edited_is_named_and_no_other(file):
@@ -121,13 +109,67 @@ def test_a_cell_that_was_edited_is_named_and_no_other(file):
 
 def test_a_file_of_something_else_is_named(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
-    (tmp_path / "text.parquet").write_text("{}")
     published.write(tmp_path / "wrong.parquet", {"0123": next(iter(MADE.values()))})
-    faults = leaderboard.validate([tmp_path])
-    damaged = "is damaged, or no file of cells; copy it anew, or move it elsewhere"
-    assert faults == [
+    assert leaderboard.validate([tmp_path]) == [
         f"cell {tmp_path}/wrong.parquet, 0123: is named otherwise than its inputs ({next(iter(MADE))}); rename it",
-        f"cells {tmp_path}/other.parquet: {damaged}",
-        f"cells {tmp_path}/text.parquet: {damaged}",
+        f"cells {tmp_path}/other.parquet: {DAMAGED}",
     ]
     assert pq.read_table(tmp_path / "wrong.parquet").num_rows == 2  # with any reader
+
+
+# Publishing.
+
+
+def publish_from(folder, *keys, plugins=()):
+    return leaderboard.publish(keys, folder, folder / "results", plugins)
+
+
+def test_cells_are_copied_with_what_the_kit_says_of_their_selectors(tmp_path):
+    registry = load_registry((TOY,))
+
+    def built_by(name, **options):
+        selector = described(registry.find("selector", name), build(registry, "selector", name))
+        return cell(PROBLEMS, name, inputs={"ranking": {"selector": selector}}, **options)
+
+    several = [built_by("shuffle") | {"from": "0f3a"}, built_by("twice"), cell(PROBLEMS, "shuffle")]
+    paths = keep(tmp_path / "cells", *several, failed_cell("short", "it ended"))
+    rows = publish_from(tmp_path, plugins=[TOY])
+    file = tmp_path / "results" / "colours.parquet"
+    assert [row["file"] for row in rows] == [str(file)] * 3
+    kept = content(tmp_path / "results")
+    assert sorted(kept) == sorted(path.stem for path in paths[:3])
+    shown = {row["cell"]: row["conformance"] for row in rows}
+    first, broken, older = (shown[path.stem] for path in paths[:3])
+    assert (first[:7], broken[:6]) == ("passes ", "fails ")
+    assert older == "not tried: another version of it is installed here"
+    assert len(json.loads((tmp_path / "results" / "conformance.json").read_text())) == 2
+    assert leaderboard.validate([tmp_path / "results"]) == []
+    assert '"from"' in paths[0].read_text()
+    assert "from" not in kept[paths[0].stem]
+
+
+def test_cells_are_named_by_the_beginning_of_their_keys_and_a_publish_that_meets_a_bad_one_leaves_nothing(tmp_path):
+    line = f"results publish: {tmp_path} holds no cells: `harness run` makes them"
+    assert refusal_of(publish_from, tmp_path) == line
+    line = f"results {tmp_path}: holds no cells; `harness results publish` copies them there"
+    assert leaderboard.validate([tmp_path]) == [line]
+    folder = tmp_path / "cells"
+    paths = keep(folder, cell(PROBLEMS), cell(PROBLEMS, "shuffle"), failed_cell("twice", "it broke"))
+    [untrained] = keep(folder, cell(PROBLEMS, "other") | {"weights": [{"is_random": True}]})
+    paths[0].write_text(paths[0].read_text().replace('"errors":0', '"errors":1', 1))
+    for key, fault in (
+        ("zzz", f"no cell 'zzz' in {tmp_path} (4 are there)"),
+        (paths[2].stem, "failed (it broke)"),
+        (paths[0].stem, "was edited or cut"),
+        (untrained.stem, "was made with random weights: it is a test, no result"),
+    ):
+        assert fault in refusal_of(publish_from, tmp_path, paths[1].stem, key)
+        assert not (tmp_path / "results").exists()
+    [row] = publish_from(tmp_path, paths[1].stem[:8])
+    assert row["cell"] == paths[1].stem
+
+
+def test_no_task_publishes_outside_of_the_folder(tmp_path):
+    keep(tmp_path / "cells", cell(PROBLEMS, task="../../gone/x"))
+    [row] = publish_from(tmp_path)
+    assert row["file"] == str(tmp_path / "results" / ".._.._gone_x.parquet")

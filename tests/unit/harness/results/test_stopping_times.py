@@ -11,10 +11,8 @@ from harness.results.stopping_times import kaplan_meier
 
 
 def record(seed=0, times=(1, 2, 2), solved=(True, True, False), budget=2):
-    problems = [
-        {"id": f"p{i}", "time": time, "solved": end, "tokens": 3 * time, "errors": i}
-        for i, (time, end) in enumerate(zip(times, solved, strict=True))
-    ]
+    entries = enumerate(zip(times, solved, strict=True))
+    problems = [{"id": f"p{i}", "time": at, "solved": end, "tokens": 3 * at, "errors": i} for i, (at, end) in entries]
     about = {"kind": stopping_times.KIND, "schema": stopping_times.SCHEMA, "labels": {"task": "colours", "seed": seed}}
     return {**about, "budget": budget, "inputs": {"seed": seed}, "problems": problems}
 
@@ -24,8 +22,8 @@ def test_a_record_comes_back_and_what_was_edited_is_refused(tmp_path):
     [path] = (tmp_path / "sequences").glob("*.json")
     written = json.loads(path.read_text())
     assert stopping_times.read(path) == written == record() | {"checksum": written["checksum"]}
-    stopping_times.write(tmp_path, record(times=(1, 1, 2)))
-    stopping_times.write(tmp_path, record(seed=1))
+    for another in (record(times=(1, 1, 2)), record(seed=1)):
+        stopping_times.write(tmp_path, another)
     assert len(list((tmp_path / "sequences").glob("*.json"))) == 2  # those of one run are one file
     for content, fault in (
         ("{", ": not JSON ("),
@@ -39,19 +37,16 @@ def test_a_record_comes_back_and_what_was_edited_is_refused(tmp_path):
 
 def test_a_row_has_the_counts_the_shares_the_restricted_means_and_their_errors_by_clusters_of_a_problem():
     row = stopping_times.row([record()])
-    about = [row[name] for name in ("task", "seed", "seeds", "n", "problems", "sequences")]
-    assert about == ["colours", 0, [0], 2, 3, 3]
-    assert [row[name] for name in ("solved", "censored", "responses", "tokens", "errors")] == [2, 1, 5, 15, 3]
+    names = "task seed seeds n problems sequences solved censored responses tokens errors"
+    assert [row[name] for name in names.split()] == ["colours", 0, [0], 2, 3, 3, 2, 1, 5, 15, 3]
     solved_at = np.array([1, 2, 99])
     for k in (1, 2):
         for name, values in (("share_solved", solved_at <= k), ("restricted_mean", np.minimum(solved_at, k + 1))):
             assert row[name][str(k)] == pytest.approx(values.mean())
             assert row[f"{name}_se"][str(k)] == pytest.approx(values.std() / np.sqrt(3))
-    both = stopping_times.row([record(), record(seed=1)])
-    assert (both["seed"], both["seeds"], both["problems"], both["sequences"]) == (None, [0, 1], 3, 6)
-    assert both["share_solved_se"] == pytest.approx(row["share_solved_se"])
-    longer = stopping_times.row([record(), record(seed=1, times=(1, 1, 1), budget=4)])
-    assert (longer["n"], longer["share_solved"]["4"], longer["restricted_mean_se"]["4"]) == (4, None, None)
+    both = stopping_times.row([record(), record(seed=1, times=(1, 1, 1), budget=4)])
+    assert [both[name] for name in ("seed", "seeds", "problems", "sequences")] == [None, [0, 1], 3, 6]
+    assert (both["n"], both["share_solved"]["4"], both["restricted_mean_se"]["4"]) == (4, None, None)
 
 
 def test_a_small_case_by_hand_and_nothing_is_said_beyond_what_was_followed():

@@ -1,13 +1,10 @@
 """Every estimator meets enumeration."""
 
-from __future__ import annotations
-
-import itertools
 import json
 import math
 from collections import defaultdict
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -15,100 +12,75 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from harness.scoring import stats
-from harness.scoring.metrics import (
-    Outcomes,
-    best_of_k,
-    budgets,
-    majority_at_k,
-    random_budget_for,
-    random_misses,
-    random_pass_at_k,
-    random_restricted_mean,
-    random_samples_to_correct,
-    summary,
-    telling_budget,
-    win_tie_loss,
-)
+from harness.scoring import metrics, stats
+from harness.scoring.metrics import Outcomes, best_of_k, budgets, majority_at_k, random_pass_at_k, summary
+
+NAN = float("nan")
+POOLS = [(n, c) for n in range(1, 7) for c in range(n + 1)]
 
 
-def ranks_of(n: int, c: int, m: int = 1) -> list[int]:
+def ranks_of(n, c, m=1):
     """The rank of the m-th correct response in each placing of c correct ones among n; n + 1 where there are fewer."""
-    return [([*places, *[n] * m][m - 1]) + 1 if c >= m else n + 1 for places in combinations(range(n), c)]
+    return np.array([([*places, *[n] * m][m - 1]) + 1 if c >= m else n + 1 for places in combinations(range(n), c)])
 
 
-POOLS = [(n, c) for n in range(1, 8) for c in range(n + 1)]
-COUNTED = [(n, c, m) for n in range(1, 9) for c in range(n + 1) for m in range(1, n + 2)]  # to the m-th correct one
+def outcomes(ranks, n, c, m=1):
+    return Outcomes(np.array(n), np.array(c), np.zeros_like(n), ranks=np.array(ranks), correct=m)
 
 
-def test_random_selection_is_the_mean_over_all_orders():
-    for n, c, m in COUNTED:
-        ranks = np.array(ranks_of(n, c, m))
-        assert random_samples_to_correct(n, c, m) == pytest.approx(ranks.mean(), rel=1e-12)
+def subsets(hits, n, c):
+    hits = {k: np.array(values, bool) for k, values in hits.items()}
+    return Outcomes(np.array(n), np.array(c), np.zeros_like(n), hits=hits)
+
+
+def test_random_selection_is_the_mean_over_all_orders_and_a_win_a_share_of_them():
+    for n, c, m in ((*pool, m) for pool in POOLS for m in range(1, pool[0] + 2)):  # to the m-th correct one
+        theirs = ranks_of(n, c, m)
+        assert metrics.random_samples_to_correct(n, c, m) == pytest.approx(theirs.mean(), rel=1e-12)
         row = summary(outcomes([[m]], [n], [c], m))
-        assert row["samples_to_correct_oracle"] == ranks.min()
-        assert row["samples_to_correct_anti_oracle"] == ranks.max()
-        assert row["solvable"] == (c >= m)
+        ends = [row[f"samples_to_correct_{name}"] for name in ("oracle", "anti_oracle")]
+        assert (ends, row["solvable"]) == ([theirs.min(), theirs.max()], c >= m)
         for k in range(1, n + 3):
-            share = ((ranks <= min(k, n)) & (c >= m)).mean()
+            share = ((theirs <= min(k, n)) & (c >= m)).mean()
             assert random_pass_at_k(np.array([n]), np.array([c]), k, m)[0] == pytest.approx(share, abs=1e-12)
-            assert random_restricted_mean(n, c, k, m) == pytest.approx(np.minimum(ranks, k + 1).mean(), rel=1e-12)
-
-
-def test_win_tie_and_loss_are_shares_of_all_orders():
-    for n, c, m in COUNTED:
-        theirs = np.array(ranks_of(n, c, m))
+            assert metrics.random_restricted_mean(n, c, k, m) == pytest.approx(
+                np.minimum(theirs, k + 1).mean(), rel=1e-12
+            )
         ours = np.arange(m, n - c + m + 1) if c >= m else np.array([n + 1])
-        shares = np.array(win_tie_loss(ours[None], np.array([n]), np.array([c]), m))[:, 0]
+        shares = np.array(metrics.win_tie_loss(ours[None], np.array([n]), np.array([c]), m))[:, 0]
         expected = [[(rank < theirs).mean(), (rank == theirs).mean(), (rank > theirs).mean()] for rank in ours]
         assert pytest.approx(np.array(expected), abs=1e-12) == shares.T
-        win, _, loss = win_tie_loss(theirs[None], np.array([n]), np.array([c]), m)  # random wins as often as it loses
-        assert win.mean() == pytest.approx(loss.mean(), abs=1e-12)
 
 
-def test_the_p_of_a_rank_sum_is_the_share_of_all_orders():
+def test_the_p_of_a_rank_sum_is_the_share_of_all_orders_and_of_many_hits_has_the_moments_of_the_closed_form():
     for m in range(1, 6):
         pools = [(8, 5), (7, m), (6, min(5, m + 1))]
-        every = [ranks_of(n, c, m) for n, c in pools]
-        sums = np.array([sum(ranks) for ranks in itertools.product(*every)])
+        sums = np.array([sum(ranks) for ranks in product(*(ranks_of(*pool, m) for pool in pools))])
         for ranks in ([m, m, m], [m, m + 1, m], [min(m + 2, 8), 7, m + 1]):
             tails = (sums <= sum(ranks)).mean(), (sums >= sum(ranks)).mean()
             p = summary(outcomes([[rank] for rank in ranks], *zip(*pools, strict=True), m))["p_random"]
             assert p == pytest.approx(min(1, 2 * min(tails)), rel=1e-5)
-
-
-def test_of_many_hits_the_law_of_the_rank_sum_is_whole_and_has_the_moments_of_the_closed_form():
-    for n, c, m in ((14_700, 500, 10), (14_700, 30, 30), (10_000, 5_000, 500), (400, 399, 250)):
+    for n, c, m in ((14_700, 500, 10), (14_700, 30, 30), (10_000, 5_000, 500)):
         first, law = stats._rank_sum_law(np.array([n, n]), np.array([c, c]), 2, m)
-        ranks = first + np.arange(len(law))
         assert law.sum() == pytest.approx(1, abs=1e-6)
-        assert (ranks * law).sum() == pytest.approx(4 * random_samples_to_correct(n, c, m), rel=1e-6)
-        passed = random_pass_at_k(np.array([n]), np.array([c]), min(n, int(m * n / c)), m)[0]
-        assert 0.3 < passed <= 1
+        mean = ((first + np.arange(len(law))) * law).sum()
+        assert mean == pytest.approx(4 * metrics.random_samples_to_correct(n, c, m), rel=1e-6)
 
 
 def test_large_pools_agree_with_exact_integers_and_budgets_are_the_powers_of_two_and_n():
     for n, c, k in ((6400, 3, 100), (8192, 1, 4096), (6400, 6400, 1), (6400, 0, 6400)):
-        assert float(random_misses(n, c, k)) == pytest.approx(math.comb(n - c, k) / math.comb(n, k), rel=1e-9)
+        assert float(metrics.random_misses(n, c, k)) == pytest.approx(math.comb(n - c, k) / math.comb(n, k), rel=1e-9)
     assert [budgets(n) for n in (1, 2, 3, 8, 9)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8], [1, 2, 4, 8, 9]]
-
-
-def outcomes(ranks, n, c, m=1) -> Outcomes:
-    n, c = np.array(n), np.array(c)
-    return Outcomes(n, c, np.zeros_like(n), ranks=np.array(ranks), correct=m)
 
 
 def test_hits_at_k_are_those_of_all_orders_and_their_interval_is_over_problems():
     for n, c in POOLS:
-        flags = [[place in places for place in range(n)] for places in combinations(range(n), c)]
-        counts = {k: np.array([[sum(order[: min(k, n)]) for order in flags]]) for k in budgets(n)}
-        size = {share: math.ceil(share * n) for share in (0.01, 0.05)}
-        counts |= {share: np.array([[sum(order[:k]) for order in flags]]) for share, k in size.items()}
-        row = summary(replace(outcomes([[1] * len(flags)], [n], [c]), counts=counts))
+        orders = [[place in places for place in range(n)] for places in combinations(range(n), c)]
+        sizes = {k: min(k, n) for k in budgets(n)} | {share: math.ceil(share * n) for share in (0.01, 0.05)}
+        counts = {k: np.array([[sum(order[:size]) for order in orders]]) for k, size in sizes.items()}
+        row = summary(replace(outcomes([[1] * len(orders)], [n], [c]), counts=counts))
         assert row["hits_at_k"] == pytest.approx(row["hits_at_k_random"])  # random's is the mean over all orders
-        assert row["enrichment_factor"] == (
-            {"1": pytest.approx(1), "5": pytest.approx(1)} if c else dict.fromkeys("15")
-        )
+        assert row["enrichment_factor"] == dict.fromkeys("15", pytest.approx(1) if c else None)
     hits = np.array([[0, 1], [2, 2], [1, 1]])
     row = summary(replace(outcomes([[1, 1]] * 3, [40] * 3, [4, 4, 4]), counts=dict.fromkeys((2, 0.01, 0.05), hits)), 3)
     low, high = stats.difference_interval(hits.mean(axis=1) / 2, 3)
@@ -117,17 +89,13 @@ def test_hits_at_k_are_those_of_all_orders_and_their_interval_is_over_problems()
 
 def test_a_rankers_row_counts_n_plus_one_for_an_unsolvable_problem_and_never_as_passed():
     row = summary(outcomes([[1, 3], [11, 11]], n=[10, 10], c=[2, 0]))
-    assert {
-        name: row[name] for name in ("n", "problems", "solvable", "errors", "k95", "k95_random", "calls_saved")
-    } == {**{"n": 10, "problems": 2, "solvable": 1, "errors": 0, "k95": 3, "k95_random": 8, "calls_saved": 5}}
+    whole = {"n": 10, "problems": 2, "solvable": 1, "errors": 0, "k95": 3, "k95_random": 8, "calls_saved": 5}
     means = {
-        "samples_to_correct": 13 / 2,
-        "samples_to_correct_random": (11 / 3 + 11) / 2,
-        "improvement": (11 / 3 + 11) / 13,
+        **{"samples_to_correct": 13 / 2, "samples_to_correct_random": (11 / 3 + 11) / 2, "improvement": 44 / 3 / 13},
+        **{"samples_to_correct_solvable": 2, "improvement_solvable": 11 / 6},
+        **{"samples_to_correct_oracle": 6, "samples_to_correct_anti_oracle": 10},
     }
-    means |= {"samples_to_correct_solvable": 2, "improvement_solvable": 11 / 6}
-    means |= {"samples_to_correct_oracle": 6, "samples_to_correct_anti_oracle": 10}
-    assert {name: row[name] for name in means} == pytest.approx(means)
+    assert {name: row[name] for name in whole | means} == pytest.approx(whole | means)
     by_budget = {
         "pass_at_k": [0.25, 0.25, 0.5, 0.5, 0.5],
         "pass_at_k_oracle": [0.5] * 5,
@@ -136,34 +104,29 @@ def test_a_rankers_row_counts_n_plus_one_for_an_unsolvable_problem_and_never_as_
         "gain_at_k": [0.25 - 0.1, 0.25 - 17 / 90, 0.5 - 1 / 3, 0.5 - 44 / 90, 0],
     }
     for name, values in by_budget.items():
-        assert list(row[name]) == ["1", "2", "4", "8", "10"]
-        assert list(row[name].values()) == pytest.approx(values)
-    assert row["restricted_mean_random"]["1"] == pytest.approx((1.8 + 2) / 2)
+        assert row[name] == pytest.approx(dict(zip(("1", "2", "4", "8", "10"), values, strict=True)))
     assert row["restricted_improvement"]["1"] == pytest.approx(1.9 / 1.75)
     assert row["restricted_improvement"]["10"] == pytest.approx(row["improvement"])
     assert row["restricted_improvement_ci"]["10"] == row["improvement_ci"]
-    assert row["tie"] >= 0.5
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(1, 7), st.integers(0, 7)), min_size=1, max_size=5), st.floats(0.05, 1))
-def test_the_budget_to_a_share_of_the_ceiling_is_the_smallest(pools, share):
-    n = np.array([size for size, _ in pools])
-    c = np.minimum([correct for _, correct in pools], n)
-    budget = random_budget_for(share, n, c)
+@given(st.lists(st.sampled_from(POOLS), min_size=1, max_size=4), st.floats(0.05, 1))
+def test_a_budget_is_the_smallest_for_a_share_of_the_ceiling_or_where_random_comes_nearest_to_half_of_it(pools, share):
+    n, c = np.array(pools).T
+    budget, telling = metrics.random_budget_for(share, n, c), metrics.telling_budget(n * 0 + 8, c)
     if not c.any():
-        assert budget is None
+        assert budget is telling is None
         return
+    passed = lambda k: random_pass_at_k(n, c, k).mean()  # noqa: E731
     wanted = share * (c > 0).mean() - 1e-9
-
-    def passed(k):
-        return np.mean([random_pass_at_k(n[i : i + 1], c[i : i + 1], k)[0] for i in range(len(n))])
-
     assert passed(budget) >= wanted
     assert budget == 1 or passed(budget - 1) < wanted
+    away = {k: abs(random_pass_at_k(n * 0 + 8, c, k).mean() - (c > 0).mean() / 2) for k in (1, 2, 4, 8)}
+    assert away[telling] <= min(away.values()) + 1e-9
 
 
-def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth_are_errors():
+def test_a_row_says_why_it_has_no_interval_is_flagged_where_over_a_hundredth_are_errors_and_is_plain_json():
     for errors, flagged in ((2, False), (3, True)):
         row = summary(Outcomes(np.array([100, 100]), np.ones(2, int), np.array([1, errors - 1]), np.ones((2, 1), int)))
         assert (row["errors"], row["flagged"]) == (errors, flagged)
@@ -173,27 +136,40 @@ def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth
     assert row["no_interval"]["gain_at_k_ci"].endswith(f": {stats.BEYOND_RANGE}")
     alone = summary(outcomes([[60], [65]], [64, 64], [1, 0]))
     assert alone["no_interval"]["improvement_solvable_ci"] == stats.ONE_PROBLEM
-    n, c = np.full(200, 64), np.tile([4, 8, 16, 32], 50)
-    assert "no_interval" not in summary(outcomes(np.random.default_rng(0).integers(1, 20, (200, 5)), n, c))
+    for ranks, c in (([[5]], [0]), ([[1]], [4]), ([], [])):
+        row = summary(outcomes(np.array(ranks, int).reshape(len(c), 1), np.full(len(c), 4), np.array(c, int)))
+        json.dumps(row, allow_nan=False)
+        if not any(c):
+            assert not {"improvement_solvable", "samples_to_correct_solvable"} & set(row)
+            assert row.get("improvement") == (1.0 if c else None)
 
 
-def test_a_subset_method_has_no_figure_that_needs_a_rank():
-    n, c = np.array([4, 4]), np.array([2, 0])
-    hits = {1: np.array([[True], [False]]), 2: np.array([[True], [False]]), 4: np.array([[True], [False]])}
-    subset, ranker = summary(Outcomes(n, c, n * 0, hits=hits)), summary(outcomes([[1], [5]], n, c))
+# Subset methods.
+
+
+def test_a_subset_method_has_no_figure_that_needs_a_rank_and_is_tested_at_the_telling_budget_if_it_has_one():
+    every = [[True], [False]]
+    subset = summary(subsets({1: every, 2: every, 4: every}, [4, 4], [2, 0]))
     of_ranks = {"improvement", "p_random", "k95", "win", "samples_to_correct", "restricted_mean"}
-    assert of_ranks <= set(ranker) - set(subset)
+    assert of_ranks <= set(summary(outcomes([[1], [5]], [4, 4], [2, 0]))) - set(subset)
     assert subset["k95_random"] == 3
-    row = summary(subsets({k: [[1, 1]] * 40 for k in budgets(8)}, np.full(40, 8), np.full(40, 2)))
-    assert row["budget"] == 2
-    assert row["p_budget"] < 1e-6
-    elsewhere = summary(subsets({8: [[1, 1]] * 40}, np.full(40, 8), np.full(40, 2)))
+    row = summary(subsets({k: [[1, 1]] * 40 for k in budgets(8)}, [8] * 40, [2] * 40))
+    assert (row["budget"], row["p_budget"] < 1e-6) == (2, True)
+    elsewhere = summary(subsets({8: [[1, 1]] * 40}, [8] * 40, [2] * 40))
     assert [elsewhere.get(name) for name in ("budget", "p_budget", "win_budget")] == [2, None, None]
 
 
-def subsets(hits, n, c) -> Outcomes:
-    n, c = np.array(n), np.array(c)
-    return Outcomes(n, c, np.zeros_like(n), hits={k: np.array(values, bool) for k, values in hits.items()})
+@settings(max_examples=20)
+@given(st.integers(1, 7), st.data())
+def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
+    c = data.draw(st.integers(1, n))
+    trials = data.draw(st.lists(st.booleans(), min_size=1, max_size=3))
+    row = summary(subsets({k: [trials] for k in budgets(n)}, [n], [c]))
+    theirs = [any(index < c for index in subset) for subset in combinations(range(n), row["budget"])]
+    pairs = list(product(trials, theirs))
+    shares = [np.mean([ours > other for ours, other in pairs]), np.mean([ours < other for ours, other in pairs])]
+    assert [row["win_budget"], row["loss_budget"]] == pytest.approx(shares, abs=1e-12)
+    assert row["tie_budget"] == pytest.approx(1 - sum(shares), abs=1e-12)
 
 
 def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_problems():
@@ -205,57 +181,16 @@ def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_pr
         random = [np.mean([any(index < correct for index in subset) for subset in sets]) for correct in c]
         ours = np.mean(hits[min(k, 2)], axis=1)
         assert row["gain_at_k"][str(k)] == pytest.approx(np.mean(ours - random), abs=1e-9)
-        expected = stats.difference_interval(ours - random, 5)
-        assert row["gain_at_k_ci"][str(k)] == pytest.approx(expected, abs=1e-6)
-    assert row["gain_at_k"]["6"] == 0
-    assert row["gain_at_k_ci"]["6"] == [0, 0]
+        assert row["gain_at_k_ci"][str(k)] == pytest.approx(stats.difference_interval(ours - random, 5), abs=1e-6)
+    assert (row["gain_at_k"]["6"], row["gain_at_k_ci"]["6"]) == (0, [0, 0])
     hits = {1: [[1], [1]], 2: [[1], [1]], 4: [[1], [1]], 5: [[1]], 8: [[1]]}
-    row = summary(Outcomes(*np.array([[5, 8], [2, 2], [0, 0]]), hits={k: np.array(few) for k, few in hits.items()}))
-    assert list(row["gain_at_k"]) == ["1", "2", "4"]  # some pool has no subset of 5, or none of 8
+    assert list(summary(subsets(hits, [5, 8], [2, 2]))["gain_at_k"]) == ["1", "2", "4"]  # not every pool has 5, or 8
 
 
-@settings(max_examples=40)
-@given(st.lists(st.sampled_from(POOLS), min_size=1, max_size=4))
-def test_the_telling_budget_is_where_random_comes_nearest_to_half_of_what_can_be_solved(pools):
-    n, c = np.array([8] * len(pools)), np.array([min(correct, 8) for _, correct in pools])
-    budget = telling_budget(n, c)
-    if not c.any():
-        assert budget is None
-        return
-    half = (c > 0).mean() / 2
-    away = {k: abs(random_pass_at_k(n, c, k).mean() - half) for k in (1, 2, 4, 8)}
-    assert away[budget] <= min(away.values()) + 1e-9
+# maj@k and best-of-k equal enumeration of all subsets, and closed forms where these are too many.
 
-
-@settings(max_examples=40)
-@given(st.integers(1, 7), st.data())
-def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
-    c = data.draw(st.integers(1, n))
-    budget = telling_budget(np.array([n]), np.array([c]))
-    trials = data.draw(st.lists(st.booleans(), min_size=1, max_size=3))
-    row = summary(subsets({k: [trials] for k in budgets(n)}, [n], [c]))
-    theirs = [any(index < c for index in subset) for subset in combinations(range(n), budget)]
-    pairs = [(ours, other) for ours in trials for other in theirs]
-    assert row["budget"] == budget
-    assert row["win_budget"] == pytest.approx(np.mean([ours > other for ours, other in pairs]), abs=1e-12)
-    assert row["loss_budget"] == pytest.approx(np.mean([ours < other for ours, other in pairs]), abs=1e-12)
-    assert row["tie_budget"] == pytest.approx(np.mean([ours == other for ours, other in pairs]), abs=1e-12)
-
-
-def test_a_row_of_a_degenerate_pool_is_plain_json():
-    for ranks, c in (([[5]], [0]), ([[1]], [4]), ([[2], [2]], [1, 0]), ([[5], [5]], [0, 0]), ([], [])):
-        row = summary(outcomes(np.array(ranks, int).reshape(len(c), 1), np.full(len(c), 4), np.array(c, int)))
-        json.dumps(row, allow_nan=False)
-        if not any(c):
-            assert not {"improvement_solvable", "samples_to_correct_solvable"} & set(row)
-            assert row.get("improvement") == (1.0 if c else None)
-
-
-# maj@k and best-of-k equal enumeration of all subsets, and simulation where these are too many.
-
-NAN = float("nan")
 RESPONSE = st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.sampled_from([NAN, -np.inf, 0.0, 0.5, 7.0]))
-ANSWERED = st.lists(st.tuples(RESPONSE, st.booleans()), min_size=1, max_size=8)
+ANSWERED = st.lists(st.tuples(RESPONSE, st.booleans()), min_size=1, max_size=7)
 
 
 def voted(answers, correct, subset):
@@ -273,44 +208,16 @@ def best(scores, correct, subset):
     return np.mean([correct[index] for index, score in zip(subset, known, strict=True) if score == max(known)])
 
 
+@settings(max_examples=40)
 @given(ANSWERED)
 def test_both_equal_the_mean_over_all_subsets(pool):
     (answers, scores), correct = zip(*(response for response, _ in pool), strict=True), [hit for _, hit in pool]
     ks = range(1, len(pool) + 1)
     majority, best_of = majority_at_k(answers, correct, ks), best_of_k(np.array(scores), correct, ks)
     for k, *values in zip(ks, majority, best_of, strict=True):
-        subsets = list(combinations(range(len(pool)), k))
-        expected = [
-            np.mean([voted(answers, correct, subset) for subset in subsets]),
-            np.mean([best(scores, correct, subset) for subset in subsets]),
-        ]
-        assert values == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("spread", [1.1, 1.5, 3.0])
-def test_both_equal_simulation_at_a_hundred_responses(spread):
-    rng = np.random.default_rng(int(10 * spread))
-    answers = [None if answer > 60 else str(answer) for answer in rng.zipf(spread, 100)]
-    correct = [answer in ("2", "7") or rng.random() < 0.1 for answer in answers]
-    scores = rng.integers(0, 30, 100) + 5.0 * np.array(correct)
-    for k in (2, 5, 16, 64, 99):
-        subsets = [rng.choice(100, k, replace=False) for _ in range(1000)]
-        for exact, simulated in (
-            (majority_at_k(answers, correct, [k]), [voted(answers, correct, subset) for subset in subsets]),
-            (best_of_k(scores, correct, [k]), [best(scores, correct, subset) for subset in subsets]),
-        ):
-            error = np.std(simulated) / np.sqrt(1000)
-            assert exact[0] == pytest.approx(np.mean(simulated), abs=4 * error + 1e-9), k
-
-
-def test_one_response_has_the_average_and_all_responses_the_pools_own_vote_and_best():
-    answers, correct = ["a", "a", "a", "b", "b", None], [True, False, True, False, False, True]
-    assert majority_at_k(answers, correct, [1, 6]) == pytest.approx([2 / 6, 2 / 3])  # None has no vote
-    assert best_of_k(np.array([1.0, 9, 1, 9, 0, NAN]), [False, True, True, False, True, True], [1, 6]) == (
-        pytest.approx([4 / 6, 1 / 2])
-    )
-    assert majority_at_k([None, None], [True, True], [1, 2]) == [0.0, 0.0]
-    assert best_of_k(np.full(3, NAN), [True, False, False], [1, 2, 3]) == pytest.approx([1 / 3] * 3)
+        every = list(combinations(range(len(pool)), k))
+        each = [(voted(answers, correct, subset), best(scores, correct, subset)) for subset in every]
+        assert values == pytest.approx(np.mean(each, axis=0), abs=1e-12)
 
 
 def test_many_responses_lose_no_precision():

@@ -1,7 +1,5 @@
 """A child and all that descends from it ends with it; and whether a user's program judged or failed by itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -9,11 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.answering import echo
-from support.json_lines import write_json_lines
+from support.json_lines import read_json_lines, write_json_lines
 from support.processes import descendants, wait_for, wait_until_ended
 from support.refusals import error_line
-from support.verifying import outcomes_in
 
 from harness import HarnessError
 from harness.system.children import Lost, Warden, Wardens, limited, run_child
@@ -51,39 +47,39 @@ def warden():
     warden.close()
 
 
-def pids(log: Path) -> list[int]:
+def pids(log):
     lines = [line.split()[1:] for line in log.read_text().splitlines() if line.startswith("pids")]
     return [int(pid) for line in lines for pid in line]
 
 
 def test_a_late_call_is_ended_with_all_that_it_started_and_the_next_has_a_new_process(tmp_path):
-    pid = limited(echo, "pid", 100)
+    evaluated = lambda code, limit_s=100: limited(eval, code, limit_s)  # noqa: E731
+    pid = evaluated("__import__('os').getpid()")
     assert pid != os.getpid()
-    with pytest.raises(HarnessError, match="ValueError: no ink left"):
-        limited(echo, "raise", 100)
-    assert limited(echo, "pid", 100) == pid  # calls share a process
+    with pytest.raises(HarnessError, match="ZeroDivisionError: division by zero"):
+        evaluated("1 / 0")
+    assert evaluated("__import__('os').getpid()") == pid  # calls share a process
+    started = "__import__('subprocess').Popen(['sleep', '1000']).pid"
+    noted = f"open({str(tmp_path / 'pids')!r}, 'w').write(f\"{{__import__('os').getpid()}} {{{started}}}\")"
     with pytest.raises(TimeoutError):
-        limited(echo, tmp_path / "pids", 2)
+        evaluated(f"{noted} and __import__('time').sleep(1000)", 2)
     wait_until_ended(map(int, (tmp_path / "pids").read_text().split()), END_S)
     with pytest.raises(EOFError):
-        limited(echo, "die", 100)
-    assert limited(echo, [1, None], 100) == [1, None]
+        evaluated("__import__('os')._exit(1)")
+    assert evaluated("[1, None]") == [1, None]
 
 
-def test_what_a_child_leaves_running_is_ended_and_what_was_there_before_is_not(tmp_path, log):
+def test_what_a_child_leaves_running_is_ended_and_what_was_there_before_is_not(tmp_path, log, warden):
     stop = tmp_path / "stop"
-
-    def watch():
-        if len(pids(log)) == 4:
-            stop.touch()
-
+    watch = lambda: stop.touch() if len(pids(log)) == 4 else None  # noqa: E731
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as other:
         assert run_child([sys.executable, "-c", FAMILY, stop], {}, log, watch, grace_s=0.5) == 3
-        family = pids(log)
-        assert len(family) == 4
-        wait_until_ended(family, END_S)
+        wait_until_ended(pids(log), END_S)
         assert other.poll() is None
         other.kill()
+    command = [sys.executable, "-c", FAMILY, str(tmp_path / "never")]
+    assert warden.run(command, log=log, limit_s=1.5, grace_s=0.5).status is None  # its time is up
+    wait_until_ended(pids(log), END_S)
 
 
 def test_the_status_of_a_child_is_returned_and_its_output_appended(log, warden):
@@ -91,10 +87,7 @@ def test_the_status_of_a_child_is_returned_and_its_output_appended(log, warden):
     script = "import os, sys; print(os.environ['WORD'], flush=True); print('err', file=sys.stderr); sys.exit(7)"
     assert run_child([sys.executable, "-c", script], {"WORD": "given"}, log) == 7
     assert log.read_text() == "before\ngiven\nerr\n"
-    with pytest.raises(FileNotFoundError):
-        run_child([str(log.with_name("absent"))], {}, log)
-    script = "import sys; print('out'); sys.exit(print('no', file=sys.stderr) or 3)"
-    ended = warden.run([sys.executable, "-S", "-c", script])
+    ended = warden.run(["sh", "-c", "echo out; echo no >&2; exit 3"])
     assert (ended.status, ended.out, ended.err) == (3, "out\n", "no\n")
     assert warden.run(["sh", "-c", "kill -9 $$"]).status == -signal.SIGKILL
     out = warden.run(["sh", "-c", "head -c 9000000 /dev/zero; echo end"]).out
@@ -105,18 +98,10 @@ def test_the_status_of_a_child_is_returned_and_its_output_appended(log, warden):
     assert warden.run(["true"]).status == 0
 
 
-def test_a_command_whose_time_is_up_leaves_no_process(warden, tmp_path, log):
-    command = [sys.executable, "-c", FAMILY, str(tmp_path / "never")]
-    assert warden.run(command, log=log, limit_s=1.5, grace_s=0.5).status is None
-    wait_until_ended(pids(log), END_S)
-
-
 def test_wardens_are_kept_for_the_next_command_and_closed_together():
     wardens = Wardens()
-    with wardens.one() as first:
-        assert first.run(["true"]).status == 0
-        with wardens.one() as other:
-            assert other is not first
+    with wardens.one() as first, wardens.one() as other:
+        assert (first.run(["true"]).status, other is first) == (0, False)
     with wardens.one() as again:
         assert again in (first, other)
         wardens.close()
@@ -158,17 +143,14 @@ UNITTEST = "import sys, unittest; path = sys.argv.pop()\nclass T(unittest.TestCa
 
 # A program, which gets the response's file. The response is code that raises NameError.
 ERRORS = [
-    PATH + "import subprocess; subprocess.run(['sh', '-c', 'exit 127', path], check=True)",
     PATH + "float(path)",
     PATH + "raise RuntimeError(f'the log of {path}:\\nstep 1\\nFAILED to dock')",
     PATH + 'raise RuntimeError(f\'what is\\n  File "{path}", line 1, in <module>\\n  File "<string>", line 1, in f\')',
     PATH + DATACLASS + "        {}['licence']\nDock('a')",
     PATH + "try: exec(open(path).read())\nexcept NameError: open('/nowhere/log')",
-    PATH + "try: assert False\nexcept AssertionError: {}['key']",
     PATH + "raise RuntimeError('x' * 1_000_000)",
     "def f(:",
     "raise ExceptionGroup('two', [AssertionError('a'), KeyError('licence')])",
-    "import traceback\ntry: {}['licence']\nexcept KeyError: traceback.print_exc(); raise SystemExit(1)",
     UNITTEST + "import no_such_module\nunittest.main()",
 ]
 WRONG = [
@@ -179,10 +161,7 @@ WRONG = [
     PATH + "exec(open(path).read())",
     PATH + "names = {}\nexec('def f(): return ' + open(path).read(), names)\nnames['f']()",
     PATH + "eval('1 +')",
-    PATH + "import subprocess\ndone = subprocess.run([sys.executable, path])\nassert done.returncode == 0",
     PATH + "import subprocess\nsys.exit(subprocess.run([sys.executable, path]).returncode)",
-    PATH + "import subprocess; done = subprocess.run([sys.executable, path], capture_output=True); sys.exit(1)",
-    UNITTEST + "self.assertEqual(1, 2)\nunittest.main()",
     UNITTEST + "exec(open(path).read())\nunittest.main()",
 ]
 PROGRAMS = [program for pair in zip(ERRORS, WRONG, strict=True) for program in pair]  # never five errors
@@ -193,22 +172,27 @@ COMMANDS = {
     "{python} -c 'exec(open(__import__(\"sys\").argv[1]).read())' {response_file}": "wrong",
     "{python} -m no.such.module {response_file}": "error",
     "env PYTHONHOME=/nowhere {python} {response_file}": "error",
-    "sh -c '{python} -m no_such_module {response_file}'": "error",
     "{python} {response_file}": "wrong",
     "sh -c 'grep -q 42 {response_file}'": "wrong",
     "sh -c 'no_such_program {response_file}'": "error",
+    # No command that may run is refused before.
+    "{python} -c pass {response_file} new.py": "correct",
+    "{python} check_{index}.py {response_file} --out new.py": "correct",
+    "sh check {response_file}": "correct",
 }
 
 
 @pytest.fixture
 def verify(harness, tmp_path, monkeypatch):
-    """Run `harness verify` in order on pool.jsonl: `verify(command, *options)`."""
+    """Run `harness verify` in order on pool.jsonl; its outcome, and the outcomes in the journal."""
     monkeypatch.chdir(tmp_path)
     write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["undefined_name\n"] * 3}])
 
     def call(command, *options):
         fixed = ("--pool", "pool.jsonl", "--selector", "in-order", "--budget", 99, "--json")
-        return harness("verify", "--verifier", command, *fixed, *options)
+        outcome, journal = harness("verify", "--verifier", command, *fixed, *options), Path("verify.jsonl")
+        lines = read_json_lines(journal) if journal.exists() else []
+        return outcome, [line["outcome"] for line in lines if "outcome" in line]
 
     return call
 
@@ -218,33 +202,32 @@ def test_an_exit_code_of_1_is_wrong_unless_the_program_failed_by_itself(verify, 
         (tmp_path / f"check_{place}.py").write_text(program)
     lines = [{"problem_id": f"check_{place}.py", "responses": ["undefined_name\n"]} for place in range(len(PROGRAMS))]
     write_json_lines(tmp_path / "pool.jsonl", lines)
-    outcome = verify(f"{sys.executable} -S {{problem_id}} {{response_file}}", "--workers", 1)
-    outcomes = [each[2] for each in outcomes_in(tmp_path / "verify.jsonl")]
+    _, outcomes = verify(f"{sys.executable} -S {{problem_id}} {{response_file}}")
     expected = ["error", "wrong"] * len(ERRORS)
     assert [program for program, was, due in zip(PROGRAMS, outcomes, expected, strict=True) if was != due] == []
-    assert outcome.rows["errors"] == len(ERRORS)
 
 
 def test_the_words_before_the_script_make_no_difference(verify, tmp_path):
+    for name in ("check_0.py", "check"):
+        (tmp_path / name).touch()
     wrong = {}
-    for place, (command, expected) in enumerate(COMMANDS.items()):
-        command, journal = command.replace("{python}", f"{sys.executable} -S"), tmp_path / f"{place}.jsonl"
-        assert verify(command, "--budget", 1, "--journal", journal).code == 0
-        if [each[2] for each in outcomes_in(journal)] != [expected]:
-            wrong[command] = journal.read_text()
+    for command, expected in COMMANDS.items():
+        _, outcomes = verify(command.replace("{python}", f"{sys.executable} -S"), "--budget", 1)
+        if outcomes != [expected]:
+            wrong[command] = (tmp_path / "verify.jsonl").read_text()
+        (tmp_path / "verify.jsonl").unlink()
     assert wrong == {}
 
 
 def test_errors_of_a_program_are_counted_and_checked_again_by_retry_errors(verify, tmp_path):
     (tmp_path / "dock.py").write_text(ERRORS[0])
-    command = "python dock.py {response_file}"
-    outcome = verify(command)
+    outcome, _ = verify("python dock.py {response_file}")
     assert (outcome.rows["calls"], outcome.rows["errors"]) == (3, 3)
-    assert outcome.rows["commonest_error"].startswith("exit code 1: subprocess.CalledProcessError: ")
+    assert outcome.rows["commonest_error"].startswith("exit code 1: ValueError: could not convert")
     (tmp_path / "dock.py").write_text("raise SystemExit(1)")
-    again = verify(command, "--retry-errors")
+    again, outcomes = verify("python dock.py {response_file}", "--retry-errors")
     assert (again.rows["calls"], again.rows["errors"], again.rows["failed"]) == (6, 3, 0)
-    assert [each[2] for each in outcomes_in(tmp_path / "verify.jsonl")] == ["error"] * 3 + ["wrong"] * 3
+    assert outcomes == ["error"] * 3 + ["wrong"] * 3
 
 
 @pytest.mark.parametrize("tier", ["bwrap", "none"])
@@ -268,29 +251,10 @@ def test_a_program_or_script_that_is_not_there_costs_no_call(verify, harness, tm
     questions = write_json_lines(tmp_path / "questions.jsonl", [{"id": "p", "prompt": "Say red.", "reference": "red"}])
     for command, words in (
         ("python chek.py {response_file}", "there is no file 'chek.py' in "),
-        ("chek {response_file}", "there is no program 'chek'"),
         ("./check.py {response_file}", "there is no program './check.py': give its path"),
     ):
-        assert words in error_line(verify(command))
-        assert not (tmp_path / "verify.jsonl").exists()
-        task = f"own:file={questions},grader=command,command='{command}'"
-        outcome = harness("run", "--task", task, "--pool", tmp_path / "pool.jsonl", "--selector", "uniform", "--json")
-        assert words in error_line(outcome)
-
-
-RUNNING = [
-    "python check.py {response_file} --out new.py",
-    "python -c pass {response_file} new.py",
-    "python -m json.tool --no-indent data.json new.py {index}",
-    "python check_{index}.py {response_file}",
-    "node check {response_file}",
-]
-
-
-def test_no_command_that_may_run_is_refused(verify, tmp_path):
-    for name in ("check.py", "check_0.py", "check.js"):
-        (tmp_path / name).touch()
-    (tmp_path / "data.json").write_text("1")
-    for place, command in enumerate(RUNNING):
-        outcome = verify(command, "--budget", 1, "--journal", tmp_path / f"{place}.jsonl")
-        assert (outcome.code, outcome.rows["calls"]) == (0, 1), command
+        outcome, outcomes = verify(command)
+        assert (words in error_line(outcome), outcomes) == (True, [])
+    task = f"own:file={questions},grader=command,command='{command}'"
+    outcome = harness("run", "--task", task, "--pool", tmp_path / "pool.jsonl", "--selector", "uniform", "--json")
+    assert words in error_line(outcome)

@@ -11,7 +11,6 @@ from support.processes import wait_for
 from support.refusals import refusal_of
 
 from harness.system import extras
-from harness.system import progress as module
 from harness.system.console import Heading, word_table
 from harness.system.progress import Progress, Stage, clock, doing, rate
 
@@ -19,10 +18,8 @@ from harness.system.progress import Progress, Stage, clock, doing, rate
 @pytest.fixture
 def out(monkeypatch):
     """A pipe; lines come after 0.02 s, then every 0.05 s."""
-    monkeypatch.setattr(module, "SHOW_AFTER_S", 0.02)
-    monkeypatch.setattr(module, "WAITED_S", 0.02)
-    monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.05)
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
+    for name, seconds in (("SHOW_AFTER_S", 0.02), ("WAITED_S", 0.02), ("PLAIN_EVERY_S", 0.05), ("LOOK_EVERY_S", 0.01)):
+        monkeypatch.setattr(f"harness.system.progress.{name}", seconds)
     return io.StringIO()
 
 
@@ -58,47 +55,34 @@ def test_durations_are_hours_minutes_seconds_and_a_slow_rate_is_told_in_minutes_
     assert {per_s: rate(per_s) for per_s in table} == table
 
 
-@pytest.fixture
-def now(monkeypatch):
-    """A clock that stands still, in a list."""
-    now = [1000.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    return now
+LINE = f"to do: {'responses ' * 12}in /a/path/that/is/longer/than/the/terminal/is/wide/and/stays/whole/to/its/end"
 
 
-@pytest.mark.parametrize("width", [60, 120])
-def test_a_terminal_shows_as_much_as_fits_and_a_message_is_wrapped_there_between_words(width, monkeypatch, out):
+def test_a_terminal_shows_as_much_as_fits_and_a_message_is_wrapped_there_between_words(monkeypatch, out):
     stage = Stage("sample", 1_000, "responses", 100)
-    stage.tokens(0)
-    stage.tokens(5_120)
+    for tokens in (0, 5_120):
+        stage.tokens(tokens)
     stage.advance(12)
-    shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
-    shown.print(shown.status(stage).renderable)
-    [line] = shown.file.getvalue().splitlines()
-    assert len(line) <= width
-    assert ("12/1,000 responses" in line, "5,120 tokens" in line, " left" in line) == (True, width > 80, True)
-    line = (
-        "to do: " + "responses " * 12 + "in /a/path/that/is/longer/than/the/terminal/is/wide/and/stays/whole/to/its/end"
-    )
+    for width in (60, 120):
+        shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
+        shown.print(shown.status(stage).renderable)
+        [line] = shown.file.getvalue().splitlines()
+        assert len(line) <= width
+        assert ("12/1,000 responses" in line, "5,120 tokens" in line, " left" in line) == (True, width > 80, True)
     monkeypatch.delenv("COLUMNS", raising=False)
-    Progress(out).say(line)
-    assert out.getvalue() == f"{line}\n"  # in a pipe
+    Progress(out).say(LINE)
+    assert out.getvalue() == f"{LINE}\n"  # in a pipe
     monkeypatch.setenv("COLUMNS", "40")
-    narrow = io.StringIO()
-    Progress(narrow).say(line)
-    assert narrow.getvalue().split() == line.split()
-    assert [part for part in narrow.getvalue().splitlines() if len(part) > 40] == [line.split()[-1]]
+    Progress(narrow := io.StringIO()).say(LINE)
+    assert narrow.getvalue().split() == LINE.split()
+    assert [part for part in narrow.getvalue().splitlines() if len(part) > 40] == [LINE.split()[-1]]
 
 
 # Tables.
 
 SPEC = "repexp:lam=0.1,state=penultimate,normalise=true"
-HEADINGS = [
-    Heading("selector"),
-    Heading("model", kept=2),
-    Heading("calls", kept=5, right=True),
-    Heading("what", kept=4, prose=True),
-]
+CALLS = Heading("calls", kept=5, right=True)
+HEADINGS = [Heading("selector"), Heading("model", kept=2), CALLS, Heading("what", kept=4, prose=True)]
 ROWS = [
     [SPEC, "HuggingFaceTB/SmolLM2-135M-Instruct", "6.47", "the determinant of the covariance, which it maximizes"],
     ["uniform", "tiny24", "12.40", "an order that is random"],
@@ -107,9 +91,9 @@ ROWS = [
 
 def printed(headings, rows, width):
     table, shown = word_table(headings, rows, width)
-    out = Console(file=io.StringIO(), width=width)
-    out.print(table)
-    return out.file.getvalue(), [headings[at].head for at in shown]
+    Console(file=(out := io.StringIO()), width=width).print(table)
+    assert max(map(len, out.getvalue().splitlines())) <= width
+    return out.getvalue(), [headings[at].head for at in shown]
 
 
 def test_no_word_of_a_table_is_cut_and_the_least_kept_columns_go_first():
@@ -117,13 +101,11 @@ def test_no_word_of_a_table_is_cut_and_the_least_kept_columns_go_first():
     for width, heads in kept.items():
         text, shown = printed(HEADINGS, ROWS, width)
         assert shown == heads
-        assert max(map(len, text.splitlines())) <= width
         words = set(text.split())
         for place, heading in enumerate(HEADINGS):
             assert heading.head not in shown or all(set(row[place].split()) <= words for row in ROWS), text
-    text, _ = printed([Heading("selector"), Heading("calls", right=True)], [[SPEC, "6.47"], ["uniform", "1"]], 40)
+    text, _ = printed([HEADINGS[0], Heading("calls", right=True)], [[SPEC, "6.47"], ["uniform", "1"]], 40)
     lines = [re.split(r"\s{2,}| 6.47", line.strip())[0] for line in text.splitlines()]
-    assert max(map(len, text.splitlines())) <= 40
     pieces = ["repexp:lam=0.1,", "state=penultimate,", "normalise=true"]  # broken behind punctuation
     assert [line for line in lines if line and line in SPEC] == pieces
     text, _ = printed([Heading("name")], [["[bold]x[/bold]\x1b[31m"]], 80)
@@ -146,7 +128,6 @@ def test_all_missing_libraries_are_named_in_one_line_with_one_command(monkeypatc
     )
     line = "task x needs thirdparty: not installed: pip install thirdparty"
     assert refusal_of(extras.require, "task x", "thirdparty") == line
-    extras.require_all({"selector t": ["numpy"], "selector u": []})
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for library, extra in extras.EXTRA.items():  # every extra that is named exists and brings its library
         texts = " ".join(declared[extra]).replace("_", "-")

@@ -17,17 +17,15 @@ from support.refusals import error_line
 from harness.system.progress import Progress
 from harness.testing import KINDS, ConformanceError, Inapplicable, check_registered, checks, findings
 
-
-def check_named(name, kind="selector"):
-    return next(check for check in checks(kind) if check.name == name)
+SELECTORS = {check.name: check for check in checks("selector")}
 
 
 def test_a_failure_is_an_assertion_that_shows_what_is_wrong_and_what_presumes_it_says_where_to_begin():
     assert issubclass(Inapplicable, SkipTest)  # pytest shows it as a skip
     with pytest.raises(AssertionError, match="complete: AllButOne: 23 picks from a pool of 24, where 24 are wanted; "):
-        check_named("complete")(AllButOne())
+        SELECTORS["complete"](AllButOne())
     with pytest.raises(ConformanceError, match=r"contract: OffByOne: raised IndexError: .* \(broken_selectors.py:\d+"):
-        check_named("contract")(OffByOne())
+        SELECTORS["contract"](OffByOne())
     rows = list(findings("selector", WithReplacement()))
     waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
     assert waiting == ["first fix what complete finds"] * 10
@@ -37,47 +35,51 @@ def test_the_kit_leaves_the_global_generators_as_they_were_and_loads_no_test_fra
     random.seed(5)
     np.random.seed(5)
     before = random.getstate(), np.random.get_state()[2]
-    check_named("same-rng-same-order")(Sound())
-    finding = check_named("same-rng-same-order").finding(Reseeding())
+    SELECTORS["same-rng-same-order"](Sound())
+    finding = SELECTORS["same-rng-same-order"].finding(Reseeding())
     assert "it draws from or seeds the global generator of numpy.random; " in finding["what"]
     assert (random.getstate(), np.random.get_state()[2]) == before
     modules = [f"harness.testing.{path.stem}" for path in (ROOT / "harness" / "testing").glob("*.py")]
     code = f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))\n"
-    code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
-    code += "\nprint(any(name.startswith('harness_') for name in sys.modules))"
-    assert printed_by(code).split("\n")[:2] == ["[]", "False"]
+    code += "heavy = {'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'}\n"
+    code += "print([name for name in sys.modules if name in heavy or name.startswith('harness_')])"
+    assert printed_by(code) == "[]"
 
 
-def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks_and_a_deterministic_one_may_break_ties_by_index():
-    class Biased(Sound):
-        bias = 0.35
+class Biased(Sound):
+    bias = 0.35
 
-        def rank(self, pool, rng):
-            order = rng.permutation(len(pool))
-            at = int(np.flatnonzero(order == 0)[0])
-            if rng.random() < self.bias:
-                order[[0, at]] = order[[at, 0]]
-            yield from order.tolist()
+    def rank(self, pool, rng):
+        order = rng.permutation(len(pool))
+        at = int(np.flatnonzero(order == 0)[0])
+        if rng.random() < self.bias:
+            order[[0, at]] = order[[at, 0]]
+        yield from order.tolist()
 
-    class ByCluster(Sound):
-        """Clusters of answers by size, ties to the first to come; within one as they come."""
 
-        def rank(self, pool, rng):
-            size = Counter(pool.answers)
-            yield from sorted(range(len(pool)), key=lambda i: (-size[pool.answers[i]], i))
+class ByCluster(Sound):
+    """Clusters of answers by size, ties to the first to come; within one as they come."""
 
-    is_equivariant = check_named("permutation-equivariant")
+    def rank(self, pool, rng):
+        size = Counter(pool.answers)
+        yield from sorted(range(len(pool)), key=lambda i: (-size[pool.answers[i]], i))
+
+
+def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks_and_a_deterministic_one_may_break_ties_by_index(
+    monkeypatch,
+):
+    is_equivariant = SELECTORS["permutation-equivariant"]
     with pytest.raises(ConformanceError, match="changes the distribution of the pick number 1"):
         is_equivariant(Biased())
-    Biased.bias = 0.0
+    monkeypatch.setattr(Biased, "bias", 0.0)
     is_equivariant(Biased())
     is_equivariant(ByCluster())
 
 
 # In a process of its own: a check that does not end is ended, says so, and stops no other.
 
-SELECTORS = """
-import os, time
+OWN = """
+import os
 from harness import hookimpl
 
 class Endless:
@@ -92,47 +94,34 @@ class Dies:
             os._exit(3)
         yield from range(len(pool))
 
-class Hangs:
-    def rank(self, pool, rng):
-        while True:
-            pass
-
 @hookimpl
 def register_selectors(register):
-    for factory in (Endless, Dies, Hangs):
-        register(factory.__name__.lower(), factory)
+    register("endless", Endless)
+    register("dies", Dies)
 """
 
 
 @pytest.mark.slow
 def test_a_check_that_does_not_end_or_ends_its_process_is_a_named_failure_and_the_others_run(written, monkeypatch):
     def checked(name, limit_s):
-        return check_registered("selector", name, plugin_files=[written(SELECTORS, "own.py")], limit_s=limit_s)
+        rows = check_registered("selector", name, plugin_files=[written(OWN, "own.py")], limit_s=limit_s)
+        return {row["check"]: row for row in rows}
 
     monkeypatch.setattr("harness.system.progress.LOOK_EVERY_S", 0.05)
     out = io.StringIO()
     with Progress(out).waiting("checking"):
-        rows = {row["check"]: row for row in checked("endless", 4.0)}
+        rows = checked("endless", 4.0)
     assert "selector endless, check budget ..." in out.getvalue()
-    assert list(rows) == [check.name for check in checks("selector")]
+    assert list(rows) == list(SELECTORS)
     late = [name for name, row in rows.items() if "took longer than 4 s and was ended" in row["what"]]
     assert (late, rows["budget"]["outcome"]) == (["budget"], "failed")
     assert rows["same-in-another-process"]["outcome"] == "passed"
-    rows = {row["check"]: row for row in checked("dies", 100.0)}
+    rows = checked("dies", 100.0)
     assert "it ended the process that ran it" in rows["unusual-pools"]["what"]
     assert rows["parameters-round-trip"]["outcome"] == "passed"
-    rows = []
-    for row in checked("hangs", 2.0):  # each as it ends
-        rows.append(row)
-        if row["outcome"] == "not applicable":
-            break
-    assert rows[0]["outcome"] == "failed"
-    assert rows[-1]["what"].startswith("first fix what ")
 
 
 # `harness check`.
-
-BROKEN = SUPPORT / "broken_plugins.py"
 
 
 def test_checks_have_distinct_kebab_names_and_a_summary():
@@ -146,15 +135,13 @@ def test_checks_have_distinct_kebab_names_and_a_summary():
 
 def test_the_command_shows_every_check_exits_1_where_one_failed_and_2_where_nothing_can_be_tried(harness):
     outcome = harness("check", "selector", "in-order", "--json")
-    assert outcome.code == 0, outcome.err
     outcomes = {row["check"]: row["outcome"] for row in outcome.rows}
-    assert list(outcomes) == [check.name for check in checks("selector")]
+    assert (outcome.code, list(outcomes)) == (0, list(SELECTORS))
     assert set(outcomes.values()) == {"passed", "not applicable"}
     assert outcomes["permutation-equivariant"] == "not applicable"  # it says that it goes by the order
-    assert {(row["kind"], row["name"]) for row in outcome.rows} == {("selector", "in-order")}
     table = harness("check", "samplers", "vanilla")
     assert (table.code, "out-of-range-refused" in table.out, " 0 failed, " in table.out) == (0, True, True)
-    outcome = harness("check", "selector", "hashed", "--plugin", BROKEN, "--json")
+    outcome = harness("check", "selector", "hashed", "--plugin", SUPPORT / "broken_plugins.py", "--json")
     [failed] = [row for row in outcome.rows if row["outcome"] == "failed"]
     assert (outcome.code, failed["check"]) == (1, "same-in-another-process")
     assert failed["what"].startswith("same-in-another-process: Hashed: another process gives [")
@@ -162,7 +149,6 @@ def test_the_command_shows_every_check_exits_1_where_one_failed_and_2_where_noth
         (("selector", "repex"), "unknown selector 'repex' (did you mean 'repexp'?"),
         (("executor", "local"), "no checks for kind 'executor'"),
         (("task", "game24", "--data", "no-such-file.csv"), "game24: cannot read 'no-such-file.csv'"),
-        (("engine", "transformers", "--model", "./no-such-folder"), "does not exist"),
     ):
         assert fault in error_line(harness("check", *arguments))
 
@@ -170,5 +156,4 @@ def test_the_command_shows_every_check_exits_1_where_one_failed_and_2_where_noth
 def test_the_selector_of_the_readme_passes_untouched(written):
     plugin = written(code_blocks("README.md", "python")[0], "farthest.py")
     outcomes = [row["outcome"] for row in check_registered("selector", "farthest", plugin_files=[plugin])]
-    assert outcomes.count("passed") == len(checks("selector")) - 1
-    assert outcomes.count("failed") == 0
+    assert Counter(outcomes) == {"passed": len(SELECTORS) - 1, "not applicable": 1}

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from support.refusals import refusal_of
-from support.searches import config_of, pool_in, verified
+from support.refusals import error_line, refusal_of
+from support.searches import pool_in, verified
 
 from harness.system.progress import Progress
+from harness.verifying.config import VerifyConfig
 from harness.verifying.journal import Check, Journal
 from harness.verifying.loop import ask
 
@@ -23,9 +24,8 @@ def path(tmp_path):
     """A journal with three outcomes and two picks that are out."""
     path = tmp_path / "verify.jsonl"
     with Journal(path, {"selector": "repexp"}, SIZES) as journal:
-        journal.write({"asked": [("a", 1), ("b", 1)]})
-        for check in CHECKS:
-            journal.write(check.line)
+        for line in ({"asked": [("a", 1), ("b", 1)]}, *(check.line for check in CHECKS)):
+            journal.write(line)
     return path
 
 
@@ -42,8 +42,7 @@ def test_what_is_written_is_read_again_and_of_a_last_line_cut_at_any_byte_the_re
     for cut in range(len(whole) - len(lines[-1]) + 1, len(whole)):
         path.write_bytes(whole[:cut])
         journal = opened(path)
-        assert "cut away" in journal.remark
-        assert journal.entries[1:] == CHECKS[:2]
+        assert ("cut away" in journal.remark, journal.entries[1:]) == (True, CHECKS[:2])
         assert path.read_bytes() == b"".join(lines[:-1])
     path.write_bytes(whole[:-5])
     with Journal(path, {"selector": "repexp"}, SIZES) as journal:
@@ -55,19 +54,16 @@ def test_what_is_written_is_read_again_and_of_a_last_line_cut_at_any_byte_the_re
 
 def test_files_that_are_no_journal_of_this_loop_are_refused(path, tmp_path):
     lines = path.read_text().splitlines(keepends=True)
-    of_a = '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n'
-    cases = {
+    for words, content in {
         "line 3: not JSON": [*lines[:2], "{]\n", *lines[3:]],
         "line 2: ['a', 3] is no response of the pool": [lines[0], '{"asked": [["a", 3]]}\n'],
-        "line 2: 'outcome': Input should be 'correct', 'wrong', ": [lines[0], of_a],
+        "line 2: 'outcome': Input should be ": [lines[0], '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n'],
         "is no journal": ['{"problem_id": "a", "responses": []}\n'],
         "is of another version (2, now 1)": [lines[0].replace('"version": 1', '"version": 2')],
-    }
-    for words, content in cases.items():
+    }.items():
         path.write_text("".join(content))
         assert words in refusal_of(opened, path)
     path.write_text("".join(lines))
-    assert "is of another selector ('repexp', now 'uniform')" in refusal_of(opened, path, selector="uniform")
     assert len(opened(path, verifier_files={"v.py": "sha256:0"}).entries) == 4  # of an older version, without files
     assert "cannot be opened (No such file or directory)" in refusal_of(opened, tmp_path / "no" / "verify.jsonl")
     code = f"from harness.verifying.journal import Journal, Path\nJournal(Path({str(path)!r}), {{}}, {{}})"
@@ -76,30 +72,23 @@ def test_files_that_are_no_journal_of_this_loop_are_refused(path, tmp_path):
     assert "another process uses it" in ended.stderr
 
 
-def test_another_pool_selector_verifier_or_seed_is_refused(tmp_path):
-    pool_in(tmp_path, {"a": [False, True]})
-    verified(config_of(tmp_path))
-    for changed in ({"selector": "uniform"}, {"verifier": "another"}, {"seed": 1}):
-        assert f"is of another {next(iter(changed))} (" in refusal_of(verified, config_of(tmp_path, **changed))
-    pool_in(tmp_path, {"a": [False, False]})
-    refusal = refusal_of(verified, config_of(tmp_path))
-    assert "is of another pool (" in refusal
-    assert ", now other responses)" in refusal
-
-
-def test_a_changed_file_of_the_verifier_is_refused_unless_errors_are_checked_again(tmp_path):
-    pool_in(tmp_path, {"a": [False, "error", True]})
-    program, log = tmp_path / "v.py", tmp_path / "log"
-    program.write_text("1")
-    options = {"verifier": f"true {program} {log} {{index}}", "budget": 2}
-    verified(config_of(tmp_path, **options))
+def test_another_pool_selector_seed_or_program_is_refused(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    verified({"a": [F, True]})
+    for changed, words in (({"selector": "uniform"}, "selector ('in-order', now 'uniform')"), ({"seed": 1}, "seed (")):
+        assert f"is of another {words}" in refusal_of(verified, {"a": [F, True]}, **changed)
+    assert "now other responses)" in refusal_of(verified, {"a": [F, F]})
+    program, log, pool = tmp_path / "v.sh", tmp_path / "log", pool_in(tmp_path, {"a": [F] * 3})
+    command = ("verify", "--pool", pool, "--selector", "in-order", "--journal", "own.jsonl", "--budget", 2, "--json")
+    command += ("--verifier", f"sh {program} {log} {{index}}")
+    program.write_text("exit 1")
+    assert harness(*command).rows["calls"] == 2
     log.write_text("a file that the verifier writes is no part of it")
-    verified(config_of(tmp_path, **options))
-    program.write_text("2")
-    line = refusal_of(verified, config_of(tmp_path, **options))
+    assert harness(*command).rows["calls"] == 2
+    program.write_text("exit 2")
+    line = error_line(harness(*command))
     assert f"{program} has changed since: --journal NEW starts anew; --retry-errors keeps" in line
-    verified(config_of(tmp_path, **options, retry_errors=True))
-    assert verified(config_of(tmp_path, **options)).calls == 2
+    assert harness(*command, "--retry-errors").code == harness(*command).code == 0
 
 
 # A wet lab: picks are given out, and outcomes come days later, some of them, in any order.
@@ -109,7 +98,7 @@ def test_a_changed_file_of_the_verifier_is_refused_unless_errors_are_checked_aga
 def lab(tmp_path):
     """Ask for picks of a pool with two problems, three at a time; the answers as rows of a table, or typed."""
     pool_in(tmp_path, {"a": [F] * 4, "b": [F] * 2})
-    config = {"verifier": None, "ask": True, "budget": None, "k": 3}
+    fixed = {"pool": tmp_path / "pool.jsonl", "journal": tmp_path / "verify.jsonl", "selector": "in-order", "k": 3}
 
     def call(*rows, head="problem_id,index,outcome", typed=None, quiet=True, **options):
         if rows:
@@ -117,16 +106,14 @@ def lab(tmp_path):
             options["answers"] = tmp_path / "results.csv"
         lines = iter(typed or ())
         read = None if typed is None else lambda row: next(lines, None)
-        value = ask(config_of(tmp_path, **config | options), Progress(quiet=quiet), read=read)
+        value = ask(VerifyConfig(**fixed | {"ask": True} | options), Progress(quiet=quiet), read=read)
         return [(row["problem_id"], row["index"]) for row in value["ask"]], value
 
     return call
 
 
 def test_the_picks_stay_out_until_their_outcomes_come_and_the_next_ones_fill_up(lab, capsys):
-    first, _ = lab()
-    assert first == [("a", 0), ("b", 0), ("a", 1)]
-    assert lab(quiet=False)[0] == first  # days later, nothing has come
+    assert lab()[0] == lab(quiet=False)[0] == [("a", 0), ("b", 0), ("a", 1)]  # days later, nothing has come
     picks, value = lab("a,1,wrong", "b,0,", quiet=False)
     assert picks == [("a", 0), ("b", 0), ("b", 1)]
     assert (value["calls"], value["solved"]) == (1, 0)
@@ -146,24 +133,24 @@ def test_the_picks_stay_out_until_their_outcomes_come_and_the_next_ones_fill_up(
 
 def test_answers_on_the_terminal_are_written_down_one_by_one(lab):
     picks, value = lab(typed=["n", "what?", "y", "q!", "s"])
-    assert picks == [("a", 2), ("a", 3)]
+    assert picks == lab(typed=[])[0] == [("a", 2), ("a", 3)]
     assert (value["calls"], value["solved"], value["skipped"]) == (2, 1, 1)
-    assert lab(typed=[])[0] == picks
 
 
 def test_a_threshold_a_budget_and_a_correction_hold_for_answers_too(lab, tmp_path):
     lab(threshold=10)
     _, value = lab("a,0,2.5", "b,0,1e1", "a,1,n", threshold=10)
     assert ([hit["value"] for hit in value["found"]], value["calls"]) == ([10.0], 3)
-    journal = {"journal": tmp_path / "b.jsonl"}
-    assert len(lab(budget=2, **journal)[0]) == 2
-    _, value = lab("a,0,n", "b,0,n", budget=2, **journal)
-    assert (value["ask"], value["budget_used_up"]) == ([], True)
-    journal = {"journal": tmp_path / "c.jsonl"}
-    lab(**journal)
-    lab("a,0,y", "b,0,skip", **journal)
-    _, value = lab("a,0,n", "b,0,y", correct=True, **journal)
-    assert (value["calls"], value["solved"], [hit["problem_id"] for hit in value["found"]]) == (2, 1, ["b"])
+    options = {"journal": tmp_path / "b.jsonl", "budget": 2}
+    assert len(lab(**options)[0]) == 2
+    _, value = lab("a,0,y", "b,0,skip", **options)
+    _, value = lab("a,0,n", "b,0,y", correct=True, **options)
+    assert (value["ask"], value["budget_used_up"], value["solved"], value["found"][0]["problem_id"]) == (
+        [],
+        True,
+        1,
+        "b",
+    )
 
 
 def test_a_table_with_a_fault_is_refused_before_anything_is_written(lab, tmp_path):
@@ -192,8 +179,6 @@ def test_the_sheet_lists_the_picks_comes_back_as_answers_and_is_never_overwritte
     head, *rows = sheet.read_text().splitlines()
     shown = [list(row.values()) for row in csv.DictReader(io.StringIO(sheet.read_text()))]
     assert shown[:2] == [["'-1", "0", "'-1 0 False", ""], ["'=b", "0", "'=b 0 False", ""]]
-    before = (tmp_path / "verify.jsonl").read_bytes()
     filled = [f"{row}n" for row in rows]
     assert "may hold outcomes" in refusal_of(lab, *filled, head=head, sheet=sheet)
-    assert (tmp_path / "verify.jsonl").read_bytes() == before
     assert lab(*filled, head=head)[1]["calls"] == 3

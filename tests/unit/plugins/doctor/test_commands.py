@@ -8,35 +8,20 @@ from support.stores import contents, files_of
 
 from harness_plugins.doctor.commands import of_plugins
 
+KEYED = ("--task", "keyed", "--engine", "toy", "--plugin", TOY)
+
 
 def test_tasks_with_one_remark_share_a_line_and_faults_stand_last():
     graders = {"one": "sandbox: bwrap", "two": "sandbox: bwrap", "three": "cannot grade on this machine: no weights"}
     report = {"registered": {"task": 3, "report": 1}, "graders": graders, "faults": []}
     report["lacking"] = {"tar not installed: get tar": ["engine x", "embedder y"]}
-    assert of_plugins(report).splitlines() == [
-        "installed: 3 tasks, 1 report",
-        "",
-        "grading on this machine:",
-        "  one, two: sandbox: bwrap",
-        "  three: cannot grade on this machine: no weights",
-        "",
-        "lacking on this machine:",
-        "  engine x, embedder y: tar not installed: get tar",
-        "",
-        "no plugin has a fault",
-    ]
-    text = of_plugins(
-        {**report, "graders": {}, "lacking": {}, "faults": [{"fault": "task 'four' is broken", "trace": "Traceback\n"}]}
+    assert of_plugins(report) == (
+        "installed: 3 tasks, 1 report\n\ngrading on this machine:\n  one, two: sandbox: bwrap\n"
+        "  three: cannot grade on this machine: no weights\n\nlacking on this machine:\n"
+        "  engine x, embedder y: tar not installed: get tar\n\nno plugin has a fault"
     )
-    lines = ["", "task 'four' is broken", "Traceback", "", "faults of plugins: 1"]
-    assert text.splitlines()[1:] == lines
-
-
-@pytest.fixture
-def again(harness, tmp_path):
-    """Fill a store with most kinds of files; from then on, show it."""
-    options = ("--task", "keyed", "--engine", "toy", "--plugin", TOY, "--n", "4", "--embedder", "letters", "--json")
-    return lambda: harness("run", "--selector", "spread", "--audit", "--store", tmp_path / "runs", *options)
+    report |= {"graders": {}, "lacking": {}, "faults": [{"fault": "task 'four' is broken", "trace": "Traceback\n"}]}
+    assert of_plugins(report).endswith("\n\ntask 'four' is broken\nTraceback\n\nfaults of plugins: 1")
 
 
 @pytest.fixture
@@ -44,20 +29,10 @@ def doctor(harness, tmp_path):
     return lambda *options: harness("doctor", "--store", tmp_path / "runs", *options)
 
 
-def test_a_sound_store_has_no_fault_and_what_is_no_store_is_refused(harness, again, doctor, tmp_path):
-    again()
-    harness(
-        "run", "--until-correct", "--task", "keyed", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs"
-    )
-    outcome = doctor()
-    assert (outcome.code, outcome.out.splitlines()[-1].endswith("0 faults")) == (0, True)
-    checked = [name for name in contents(tmp_path / "runs") if name not in (".lock", "store.json")]
-    assert outcome.out.startswith(f"{len(checked)} files of")
-    assert "is no store" in error_line(harness("doctor", "--store", tmp_path))
-
-
-def test_all_damage_is_listed_with_what_to_do_and_a_run_then_makes_the_same_again(again, doctor, tmp_path):
-    rows, store = again().rows, tmp_path / "runs"
+def test_all_damage_of_a_store_is_listed_with_what_to_do_and_a_run_then_makes_the_same_again(harness, doctor, tmp_path):
+    store = tmp_path / "runs"
+    given = ("--n", "4", "--embedder", "letters", "--selector", "spread", "--audit", "--json")
+    rows = harness("run", *KEYED, *given, "--store", store).rows
     before = contents(store)
     costly, cell = files_of(store, "responses")[2], next(store.glob("cells/*.json"))
     derived = [files_of(store, kind)[1] for kind in ("vectors", "verdicts", "audits", "orders", "choices")]
@@ -75,10 +50,13 @@ def test_all_damage_is_listed_with_what_to_do_and_a_run_then_makes_the_same_agai
     }
     for path in (costly, cell, *derived, swapped):
         path.unlink()
-    assert doctor().code == 0
-    assert again().rows == rows
+    assert harness("run", *KEYED, *given, "--store", store).rows == rows
     assert contents(store).keys() == before.keys()
-    assert doctor().code == 0
+    harness("run", "--until-correct", *KEYED, "--limit", "2", "--store", store)
+    sound = doctor()
+    assert (sound.code, sound.out.splitlines()[-1].endswith("0 faults")) == (0, True)
+    assert sound.out.startswith(f"{len(contents(store)) - 2} files of")  # all but .lock and store.json
+    assert "is no store" in error_line(harness("doctor", "--store", tmp_path))
 
 
 def test_an_imported_pool_is_imported_again(harness, doctor, tmp_path):

@@ -4,7 +4,7 @@ import importlib.util
 import io
 import json
 import zipfile
-from types import SimpleNamespace
+from types import SimpleNamespace as Fields
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,40 +21,37 @@ SAMPLES = [
     {"task_id": "HumanEval/0", "completion": "    return 2\n"},
     {"task_id": "Mbpp/2", "solution": "def f(): return 'ü'", "_identifier": "Mbpp/2 (line 3)"},
     {"task_id": "HumanEval/0", "completion": "    return 3\n", "solution": "def g():\n    return 3\n"},
-    {"task_id": "Mbpp/2", "solution": ""},
 ]
 
 
-def test_samples_are_grouped_by_task_in_the_order_of_first_appearance_a_solution_before_a_completion(written):
+def verl_line(colour, output, step=40, **fields):
+    prompt = VERL["input"].replace("colour 0", f"colour {colour}")
+    return VERL | {"input": prompt, "output": output, "step": step} | fields
+
+
+def lm_eval_line(doc_id, texts, **fields):
+    changed = {"doc_id": doc_id, "doc": {"question": f"Say colour {doc_id} (test)."}, "doc_hash": f"{doc_id:064x}"}
+    return LM_EVAL | changed | {"resps": [texts]} | fields
+
+
+def test_evalplus_samples_are_grouped_by_task_a_solution_before_a_completion_and_verdicts_are_not_taken(written):
     path = written(SAMPLES)
     read = responses_in(path)
     assert list(read) == ["Mbpp/2", "HumanEval/0"]
-    assert read["Mbpp/2"] == ["def f(): return 1", "def f(): return 'ü'", ""]
+    assert read["Mbpp/2"] == ["def f(): return 1", "def f(): return 'ü'"]
     assert read["HumanEval/0"] == ["    return 2\n", "def g():\n    return 3\n"]  # as it stands
     assert notes_on(path) == ["pool: read as evalplus samples"]
-
-
-def test_another_graders_verdicts_are_named_and_not_taken(written):
-    sample = {"task_id": "HumanEval/0", "completion": "    return 2\n"}
-    rows = {
-        "passed": {**sample, "result": "passed", "passed": True},
-        "base_status, plus_status": {**sample, "base_status": "pass", "plus_status": "fail"},
-    }
-    for named, row in rows.items():
-        path = written([row, sample])
-        assert notes_on(path) == [f"pool: read as evalplus samples; not taken as verdicts: {named}"]
-        assert [record.correct for record in read_pool(path)] == [None]
-    dump = verl_line(0, "a", acc=True)
-    rewards = "pool: read as verl samples; its scores are rewards: taken as scores, not as verdicts"
-    assert notes_on(written([dump])) == [f"{rewards}; not taken as verdicts: acc"]
-    assert notes_on(written([{key: value for key, value in dump.items() if key != "acc"}])) == [rewards]
+    graded = {"base_status": "pass", "plus_status": "fail"}
+    path = written([SAMPLES[1] | graded, SAMPLES[1]])
+    assert notes_on(path) == ["pool: read as evalplus samples; not taken as verdicts: base_status, plus_status"]
+    assert [record.correct for record in read_pool(path)] == [None]
 
 
 def test_what_evalplus_itself_writes_is_read(tmp_path):
     data = pytest.importorskip("evalplus.data")
     for name in ("samples.jsonl", "samples.jsonl.gz"):
         data.write_jsonl(str(tmp_path / name), SAMPLES)
-        assert [len(texts) for texts in responses_in(tmp_path / name).values()] == [3, 2]
+        assert [len(texts) for texts in responses_in(tmp_path / name).values()] == [2, 2]
 
 
 def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp_path):
@@ -62,9 +59,8 @@ def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp
         written(f"# {number} é", f"samples/{task}/{number}.py")
     written("[]", "samples/HumanEval_2/notes.json")
     folder = tmp_path / "samples"
-    read = responses_in(folder)
-    assert read == {"HumanEval/2": ["# 0 é", "# 2 é", "# 10 é"], "HumanEval/10": ["# 0 é"]}
-    assert list(read) == ["HumanEval/2", "HumanEval/10"]
+    read = {"HumanEval/2": ["# 0 é", "# 2 é", "# 10 é"], "HumanEval/10": ["# 0 é"]}
+    assert list(responses_in(folder).items()) == list(read.items())
     assert notes_on(folder) == ["pool: read as folders of evalplus samples"]
     before = pool_digest(folder, Layouts())
     written("{}", "samples/HumanEval_2/notes.json")
@@ -76,48 +72,20 @@ def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp
 def test_lines_of_codet_are_called_by_their_numbers(written):
     lines = [{"prompt": "def f():", "samples": ["1", "2"]}, {"prompt": "def g():", "samples": ["3"]}]
     path = written("\n\n".join(map(json.dumps, lines)) + "\n")
-    assert [(record.problem_id, record.prompt, record.responses) for record in read_pool(path)] == [
-        ("line-1", "def f():", ["1", "2"]),
-        ("line-3", "def g():", ["3"]),
-    ]
+    records = [(record.problem_id, record.prompt, record.responses) for record in read_pool(path)]
+    assert records == [("line-1", "def f():", ["1", "2"]), ("line-3", "def g():", ["3"])]
     assert notes_on(path) == ["pool: read as CodeT samples"]
 
 
-def verl_line(colour, output, step=40, **fields):
-    prompt = VERL["input"].replace("colour 0", f"colour {colour}")
-    return VERL | {"input": prompt, "output": output, "step": step} | fields
-
-
 def test_a_dump_of_verl_is_grouped_by_input_and_its_scores_are_no_verdicts(written):
-    path = written([verl_line(0, "say red"), verl_line(1, "a"), verl_line(0, "say blue", score=0.0), verl_line(0, "")])
+    lines = [verl_line(0, "say red"), verl_line(1, "a"), verl_line(0, "say blue", score={"acc": 1}), verl_line(0, "")]
+    path = written(lines)
     assert responses_in(path) == {"line-1": ["say red", "say blue", ""], "line-2": ["a"]}
     record = next(read_pool(path))
-    assert (record.prompt, record.correct, record.reference) == (verl_line(0, "")["input"], None, "red")
-    assert record.scores == {"score": [1.0, 0.0, 1.0]}
-    [record] = read_pool(written([verl_line(0, "a"), verl_line(0, "b", score={"acc": 1}), verl_line(0, "c", score=2)]))
-    assert record.scores == {"score": [1.0, None, 2]}
-    assert notes_on(path)[0].startswith("pool: read as verl samples; its scores are rewards: taken as scores, not as ")
-
-
-def test_a_sample_without_texts_is_refused_with_its_line(written):
-    faults = [
-        ([{"task_id": 2, "solution": "x"}], "line 1: task_id must be a text, got 2"),
-        ([SAMPLES[0], {"task_id": "a", "solution": ["x"]}], "line 2: solution must be a text, got ['x']"),
-        ([{"prompt": None, "samples": ["x"]}], "line 1: prompt must be a text"),
-        ([{"prompt": "a", "samples": "x"}], "line 1: samples must be a list of texts"),
-        ([{"prompt": "a", "samples": []}], "line 1: no samples"),
-        ([verl_line(0, None)], "line 1: output must be a text, got None"),
-        ([verl_line(0, "a", input=[1])], "line 1: input must be a text"),
-        ([verl_line(0, "a", 0), verl_line(0, "b")], "line 2: step 40 after step 0: other weights, another pool"),
-        ([lm_eval_line(0, ["a"], resps=[])], "line 1: holds no responses"),
-        ([lm_eval_line(0, ["a"], resps=[[["-0.1", "False"]]])], "(those of a multiple-choice task"),
-    ]
-    assert not wrongly_refused(faults, lambda lines: list(read_pool(written(lines), layouts=LAYOUTS)))
-
-
-def lm_eval_line(doc_id, texts, **fields):
-    changed = {"doc_id": doc_id, "doc": {"question": f"Say colour {doc_id} (test)."}, "doc_hash": f"{doc_id:064x}"}
-    return LM_EVAL | changed | {"resps": [texts]} | fields
+    assert (record.prompt, record.correct, record.reference) == (lines[0]["input"], None, "red")
+    assert record.scores == {"score": [1.0, None, 1.0]}
+    rewards = "pool: read as verl samples; its scores are rewards: taken as scores, not as verdicts"
+    assert notes_on(path) == [f"{rewards}; not taken as verdicts: acc"]
 
 
 def test_all_repeats_of_a_document_are_responses_once_however_many_filters_there_are(written):
@@ -136,62 +104,59 @@ def test_all_repeats_of_a_document_are_responses_once_however_many_filters_there
 
 def test_a_document_joins_by_the_data_sets_id_and_by_what_was_asked_where_it_has_no_prompt(written):
     chat = json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say colour 1"}])
-    lines = [
-        lm_eval_line(0, ["a"], doc={"unique_id": "test/3", "Problem": "x", "question": " ", "task_id": 4}),
-        lm_eval_line(1, ["a"], doc={"id": 7}, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
-        lm_eval_line(2, ["a"], doc={"id": 8}, arguments=[["Say colour 2", {}]]),
-        lm_eval_line(3, ["a"], doc="no mapping", arguments=[["[{broken", {}]]),
-        lm_eval_line(4, ["a"], doc={}, arguments=None),
-    ]
-    assert [(record.ids, record.prompts) for record in read_pool(written(lines))] == [
-        (("doc-0", "test/3"), ("x",)),
-        (("doc-1",), ("Be brief.\nSay colour 1",)),
-        (("doc-2",), ("Say colour 2",)),
-        (("doc-3",), ("[{broken",)),
-        (("doc-4",), ()),
-    ]
+    documents = {
+        (("doc-0", "test/3"), ("x",)): ({"unique_id": "test/3", "Problem": "x", "question": " ", "task_id": 4}, None),
+        (("doc-1",), ("Be brief.\nSay colour 1",)): ({"id": 7}, {"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
+        (("doc-2",), ("Say colour 2",)): ({"id": 8}, [["Say colour 2", {}]]),
+        (("doc-3",), ("[{broken",)): ("no mapping", [["[{broken", {}]]),
+        (("doc-4",), ()): ({}, None),
+    }
+    lines = [lm_eval_line(i, ["a"], doc=doc, arguments=given) for i, (doc, given) in enumerate(documents.values())]
+    assert [(record.ids, record.prompts) for record in read_pool(written(lines))] == list(documents)
 
 
-def inspect_sample(name, epoch, *texts, error=None):
+def test_a_sample_without_texts_is_refused_with_its_line(written):
+    faults = [
+        ([{"task_id": 2, "solution": "x"}], "line 1: task_id must be a text, got 2"),
+        ([SAMPLES[0], {"task_id": "a", "solution": ["x"]}], "line 2: solution must be a text, got ['x']"),
+        ([{"prompt": "a", "samples": "x"}], "line 1: samples must be a list of texts"),
+        ([{"prompt": "a", "samples": []}], "line 1: no samples"),
+        ([verl_line(0, None)], "line 1: output must be a text, got None"),
+        ([verl_line(0, "a", 0), verl_line(0, "b")], "line 2: step 40 after step 0: other weights, another pool"),
+        ([lm_eval_line(0, ["a"], resps=[])], "line 1: holds no responses"),
+        ([lm_eval_line(0, ["a"], resps=[[["-0.1", "False"]]])], "(those of a multiple-choice task"),
+    ]
+    assert not wrongly_refused(faults, lambda lines: list(read_pool(written(lines), layouts=LAYOUTS)))
+
+
+# inspect_ai
+
+
+def inspect_sample(name, epoch, *texts, error=None, **scores):
     """A sample with the fields of inspect_ai's EvalSample that are read."""
-    choices = [SimpleNamespace(message=SimpleNamespace(text=text), stop_reason="stop") for text in texts]
-    chat = [SimpleNamespace(text="Be brief."), SimpleNamespace(text=f"Say {name}")]
-    return SimpleNamespace(
-        id=name,
-        epoch=epoch,
-        input=chat if epoch % 2 else f"Say {name}",
-        target=["red"],
-        output=SimpleNamespace(choices=choices),
-        error=error,
-    )
+    reason = "max_tokens" if epoch % 2 else "stop"
+    choices = [Fields(message=Fields(text=text), stop_reason=reason) for text in texts]
+    asked = [Fields(text="Be brief."), Fields(text=f"Say {name}")] if epoch % 2 else f"Say {name}"
+    given = {scorer: Fields(value=value) for scorer, value in scores.items()} or None
+    output = Fields(choices=choices)
+    return Fields(id=name, epoch=epoch, input=asked, target=["red"], output=output, error=error, scores=given)
 
 
-def test_the_epochs_of_a_sample_are_its_responses_in_their_order():
-    notes = []
-    samples = [
-        inspect_sample("a", 2, "a2"),
-        inspect_sample(7, 1, "71", "72"),
-        inspect_sample("a", 1, "a1"),
+def test_the_epochs_of_a_sample_are_its_responses_and_the_numbers_of_a_scorer_scores_its_letters_not():
+    notes, samples = [], [
+        inspect_sample("a", 2, "a2", rm=True, judge=3),
+        inspect_sample(7, 1, "71", "72", rm=1.0),  # a score of two choices together
+        inspect_sample("a", 1, "a1", rm=0.5, match="C"),
         inspect_sample("a", 3, "a3", error="timeout"),
         inspect_sample("b", 1),
-    ]
+    ]  # fmt: skip
     seven, letter = records_of(samples, notes.append)
-    assert (seven.problem_id, seven.responses) == ("sample-7", ["71", "72"])
+    assert (seven.problem_id, seven.responses, seven.scores) == ("sample-7", ["71", "72"], {})
     assert (letter.problem_id, letter.responses, letter.reference) == ("a", ["a1", "a2"], ["red"])
-    assert letter.prompts == ("Be brief.\nSay a",)
+    assert letter.finish == ["length", "stop"]
+    assert (letter.prompts, letter.scores) == (("Be brief.\nSay a",), {"rm": [0.5, None], "judge": [None, 3]})
     assert notes == ["pool: 2 of 5 samples ended without an answer: no responses"]
-    assert [record.prompts for record in records_of(samples[:1], notes.append)] == [("Say a",)]
-    assert len(notes) == 1
-
-
-def test_the_numbers_of_a_scorer_are_scores_and_its_letters_are_not():
-    values = [{"rm": 0.5, "match": "C"}, {"rm": True, "judge": 3}, None]
-    samples = [inspect_sample("a", epoch, f"a{epoch}") for epoch in (1, 2, 3)] + [inspect_sample("b", 1, "b1", "b2")]
-    for sample, given in zip(samples, [*values, {"rm": 1.0}], strict=True):
-        sample.scores = given and {name: SimpleNamespace(value=value) for name, value in given.items()}
-    first, second = records_of(samples, print)
-    assert first.scores == {"rm": [0.5, None, None], "judge": [None, 3, None]}
-    assert second.scores == {}  # a score of two choices together
+    assert [record.prompts for record in records_of(samples[:1], print)] == [("Say a",)]
 
 
 def zipped(name, content="{}"):
@@ -201,73 +166,22 @@ def zipped(name, content="{}"):
     return sink.getvalue()
 
 
-JSON_LOG = '{\n  "version": 2,\n  "status": "success",\n  "eval": {}\n}'
-
-
-@pytest.mark.parametrize("content", [zipped("header.json"), zipped("_journal/start.json"), JSON_LOG])
-def test_a_log_is_known_by_its_content_and_its_fault_is_one_line(written, content):
-    expected = "inspect_ai cannot read this log"
+def test_a_log_is_known_by_its_content_and_its_fault_and_that_of_another_archive_are_one_line(written):
+    fault = "inspect_ai cannot read this log"
     if importlib.util.find_spec("inspect_ai") is None:
-        expected = "an inspect_ai log needs inspect_ai: not installed: pip install 'diversity-harness[inspect]'"
-    assert expected in pool_refusal(written(content, "log.bin"))
+        fault = "an inspect_ai log needs inspect_ai: not installed: pip install 'diversity-harness[inspect]'"
+    for content, words in (
+        (zipped("header.json"), fault),
+        (zipped("_journal/start.json"), fault),
+        ('{\n  "version": 2,\n  "status": "success",\n  "eval": {}\n}', fault),
+        (zipped("readme.txt"), "a zip archive, but no inspect_ai log"),
+        (zipped("header.json")[:40], "a broken zip archive"),
+        (zipped("header.json", bytes(65 << 20)), "expands to 68,157,440 bytes, over 100 times its size"),
+    ):
+        assert words in pool_refusal(written(content, "log.bin"))
 
 
-def test_an_archive_that_is_no_log_is_refused(written):
-    assert "a zip archive, but no inspect_ai log" in pool_refusal(written(zipped("readme.txt"), "pool.zip"))
-    assert "a broken zip archive" in pool_refusal(written(zipped("header.json")[:40], "cut.eval"))
-    bomb = zipped("header.json", bytes(65 << 20))
-    assert "expands to 68,157,440 bytes, over 100 times its size" in pool_refusal(written(bomb, "bomb.eval"))
-
-
-def written_log(folder, kind, samples, status="success"):
-    """The path of a log that inspect_ai itself has written."""
-    log = pytest.importorskip("inspect_ai.log")
-    spec = log.EvalSpec(
-        created="2026-01-01T00:00:00+00:00", task="toy", dataset=log.EvalDataset(), model="toy", config=log.EvalConfig()
-    )
-    path = folder / "log.bin"
-    log.write_eval_log(log.EvalLog(eval=spec, status=status, samples=samples), str(path), format=kind)
-    return path
-
-
-@pytest.mark.parametrize("kind", ["eval", "json"])
-def test_what_inspect_ai_itself_writes_is_read(tmp_path, kind):
-    log = pytest.importorskip("inspect_ai.log")
-    from inspect_ai.model import ChatMessageUser, ModelOutput
-
-    inputs = ["Say colour 0 (test).", [ChatMessageUser(content="Say colour 1 (test).")]]
-    reasons = {(0, 1): "max_tokens", (0, 2): "stop", (1, 1): "content_filter", (1, 2): "model_length"}
-    samples = [
-        log.EvalSample(
-            id=number,
-            epoch=epoch,
-            input=inputs[number],
-            target="red",
-            output=ModelOutput.from_content("toy", f"é{epoch}", stop_reason=reasons[number, epoch]),
-        )
-        for epoch in (1, 2)
-        for number in (0, 1)
-    ]
-    first, second = read_pool(written_log(tmp_path, kind, samples))
-    assert first.responses == second.responses == ["é1", "é2"]
-    assert (first.problem_id, first.prompts) == ("sample-0", ("Say colour 0 (test).",))
-    assert second.prompts == ("Say colour 1 (test).",)
-    assert (first.finish, second.finish) == (["length", "stop"], ["stop", "length"])
-
-
-@pytest.mark.parametrize("kind", ["eval", "json"])
-def test_a_log_without_an_answer_is_refused_with_its_status_and_first_error(tmp_path, kind):
-    log = pytest.importorskip("inspect_ai.log")
-    from inspect_ai.log import EvalError
-
-    error = EvalError(message="the server\nhas gone", traceback="", traceback_ansi="")
-    samples = [log.EvalSample(id=number, epoch=1, input="?", target="", error=error) for number in (0, 1)]
-    line = pool_refusal(written_log(tmp_path, kind, samples, "error"))
-    assert line.endswith(
-        "an inspect_ai log (status error) in which none of 2 samples was answered (the first ended with: the server "
-        "has gone): give a log with responses"
-    )
-    assert "(status cancelled) in which none of 0 samples" in pool_refusal(written_log(tmp_path, kind, [], "cancelled"))
+# lighteval
 
 
 @pytest.fixture
@@ -286,32 +200,25 @@ def new_detail(number, texts, **doc):
     return NEW_DETAIL | {"doc": NEW_DETAIL["doc"] | doc, "model_response": {"text": texts}}
 
 
-def old_detail(number, texts, cast=lambda value: value, **changed):
+def old_detail(number, texts, cast=lambda value: value):
     """A row of the old kind; `cast=str` as some versions write it."""
-    row = OLD_DETAIL | {"example": f"Say colour {number} (test).", "predictions": texts} | changed
+    row = OLD_DETAIL | {"example": f"Say colour {number} (test).", "predictions": texts}
     return {name: cast(value) for name, value in row.items()}
 
 
-def test_details_of_the_new_kind_are_read(details):
-    rows = [new_detail(0, ["say red", "é"]), new_detail(1, ["b"], specific={"problem": "Say colour 1 (test)."})]
-    path = details(*rows)
+def test_details_of_the_new_and_of_the_old_kind_are_read_also_where_all_was_cast_to_text(details):
+    texts = ['it\'s "red"\n', "\\boxed{é}"]
+    path = details(new_detail(0, texts), new_detail(1, ["[INST"], specific={"problem": "Say colour 1 (test)."}))
     first, second = read_pool(path)
-    assert (first.problem_id, first.responses, first.reference) == ("row-1", ["say red", "é"], ["red"])
-    assert first.prompts == ("Solve this.\n\nSay colour 0 (test).",)
+    assert (first.prompts, first.responses) == (("Solve this.\n\nSay colour 0 (test).",), texts)
     assert second.prompts == ("Say colour 1 (test).", "Solve this.\n\nSay colour 1 (test).")
     (note,) = notes_on(path)
     assert note.startswith("pool: read as lighteval details")
     assert note.endswith("not taken as verdicts")
-
-
-@pytest.mark.parametrize("cast", [lambda value: value, str])
-def test_details_of_the_old_kind_are_read_also_where_all_was_cast_to_text(details, cast):
-    texts = ['it\'s "red"\n', "\\boxed{é}"]
-    first, second = read_pool(details(old_detail(0, texts, cast), old_detail(1, ["[INST"], cast)))
-    assert first.responses == texts
-    assert second.responses == ["[INST"]
-    assert first.prompts == ("Say colour 0 (test).",)
-    assert first.reference == ["red"]
+    for cast in (lambda value: value, str):
+        first, second = read_pool(details(old_detail(0, texts, cast), old_detail(1, ["[INST"], cast)))
+        assert (first.responses, second.responses) == (texts, ["[INST"])
+        assert (first.problem_id, first.prompts, first.reference) == ("row-1", ("Say colour 0 (test).",), ["red"])
 
 
 def test_a_document_logged_once_for_each_metric_has_its_responses_once(details):
@@ -324,11 +231,12 @@ def test_a_document_logged_once_for_each_metric_has_its_responses_once(details):
 
 
 def test_parquet_that_is_no_pool_of_lighteval_is_refused_in_one_line(details, written):
-    assert "its columns are a, b" in pool_refusal(details({"a": 1, "b": "x"}))
-    assert "row 1: holds no responses" in pool_refusal(details(old_detail(0, [-1.5])))
-    assert "row 1: doc and model_response must be structs, as lighteval writes them" in pool_refusal(
-        details(new_detail(0, ["a"]) | {"doc": "x"})
-    )
-    scores = details(new_detail(0, []))
-    assert "row 1: holds no responses" in pool_refusal(scores)
-    assert "this parquet file cannot be read" in pool_refusal(written(scores.read_bytes()[:200], "cut.parquet"))
+    structs = "row 1: doc and model_response must be structs, as lighteval writes them"
+    for row, words in (
+        ({"a": 1, "b": "x"}, "its columns are a, b"),
+        (old_detail(0, [-1.5]), "row 1: holds no responses"),
+        (new_detail(0, ["a"]) | {"doc": "x"}, structs),
+    ):
+        assert words in pool_refusal(details(row))
+    cut = written(details(new_detail(0, ["a"])).read_bytes()[:200], "cut.parquet")
+    assert "this parquet file cannot be read" in pool_refusal(cut)

@@ -13,7 +13,6 @@ from support.refusals import refusal_of
 from support.stores import files_of
 from support.training_runs import COUNTING, counted_run
 
-from harness import Problem
 from harness.columns.responses import responses_of
 from harness.columns.store import read as read_rows
 from harness.jobs.price import Outlook
@@ -79,20 +78,15 @@ def test_an_evaluation_holds_the_counts_of_every_policy_by_both_graders_one_mode
     assert sum(policies[1]["c"]) > sum(policies[0]["c"])  # tiny24 against tiny24-weak
     assert 0 < sum(policies[1]["c_strict"]) < sum(policies[1]["c"])
     assert others == [0] * 12  # of 3 policies and 4 problems, each a group of its own
-    run = read_run(request.folders[0])
-    at_2, folder = rl_eval._chosen(replace(request, step=2), run, Progress(quiet=True))
+    at_2, folder = rl_eval._chosen(replace(request, step=2), run := read_run(request.folders[0]), Progress(quiet=True))
     assert (at_2["step"], at_2["dev_pass_at_1"], folder) == (2, 0.2, run.checkpoints / "step-2")
-
-
-def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):
-    request, evaluation, _ = evaluated
-    initial, trained, _ = evaluation["policies"]
-    files = [path for path in files_of(request.store, "responses") if initial["pool"] in str(path)]
+    # Likelihoods are those of the first response to a question under the initial model, as that model sampled it.
+    files = [path for path in files_of(request.store, "responses") if policies[0]["pool"] in str(path)]
     pools = [responses_of(read_rows(path)) for path in files]
-    expected = sorted(pool.logprobs[0] / pool.lengths[0] for pool in pools)  # as it was sampled by that model itself
-    assert sorted(initial["likelihoods"]) == pytest.approx(expected, abs=1e-4)
+    expected = sorted(pool.logprobs[0] / pool.lengths[0] for pool in pools)
+    assert sorted(policies[0]["likelihoods"]) == pytest.approx(expected, abs=1e-4)
     assert len(expected) == 4
-    assert trained["likelihoods"] != initial["likelihoods"]
+    assert policies[1]["likelihoods"] != policies[0]["likelihoods"]
 
 
 def test_an_evaluation_is_taken_up_where_it_was_left_and_one_of_hours_not_begun_unasked(
@@ -113,34 +107,30 @@ def test_an_evaluation_is_taken_up_where_it_was_left_and_one_of_hours_not_begun_
     assert "error: rl eval: not begun, since it takes up to about 2:30:00" in done.err  # of 2 problems, 3 models
 
 
-class Told(Progress):
-    """Keeps what it is to say."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = []
-
-    def say(self, text):
-        self.lines.append(text)
+@pytest.fixture
+def told(monkeypatch):
+    """A progress, and what it is to say."""
+    progress, lines = Progress(), []
+    monkeypatch.setattr(progress, "say", lines.append)
+    return progress, lines
 
 
-def test_a_dry_run_counts_what_is_there_and_what_is_to_make_and_writes_nothing(evaluated, tmp_path):
-    request, *_ = evaluated
-    told = Told()
+def test_a_dry_run_counts_what_is_there_and_what_is_to_make_and_writes_nothing(evaluated, tmp_path, told):
+    (request, *_), (progress, lines) = evaluated, told
     columns = ("bonus", "seed", "step", "there", "to_make")
-    assert [tuple(row[name] for name in columns) for row in rl_eval.rehearse(request, told)] == [
+    assert [tuple(row[name] for name in columns) for row in rl_eval.rehearse(request, progress)] == [
         *(("base", None, None, 32, 0), ("repexp", 1, 6, 32, 0), ("repexp", 2, 6, 32, 0))
     ]
-    assert told.lines[-2:] == ["time: none, all is sampled", "disk: nothing is to be stored"]
+    assert lines[-2:] == ["time: none, all is sampled", "disk: nothing is to be stored"]
     for folder in request.folders:
         (folder / "unexported").touch()
     before = sorted(request.store.rglob("*"))
-    more = rl_eval.rehearse(replace(request, n=16, store=tmp_path), told)
+    more = rl_eval.rehearse(replace(request, n=16, store=tmp_path), progress)
     expected = [("tiny24-weak", 0, 64), *[("to be exported", 0, 64)] * 2]
     assert [(row["model"], row["there"], row["to_make"]) for row in more] == expected
-    assert "time: 192 responses of up to 12,288 tokens in all, whose time is not known here" in told.lines
-    assert told.lines[-1] == "disk: 2 checkpoints are to be exported beside themselves, 1.9 MB each"
-    assert any("of vectors" in line and "free)" in line for line in told.lines)
+    assert "time: 192 responses of up to 12,288 tokens in all, whose time is not known here" in lines
+    assert lines[-1] == "disk: 2 checkpoints are to be exported beside themselves, 1.9 MB each"
+    assert any("of vectors" in line and "free)" in line for line in lines)
     assert sorted(request.store.rglob("*")) == before
     assert not list(tmp_path.iterdir())
     for folder in request.folders:
@@ -158,53 +148,61 @@ def test_a_model_that_the_engine_cannot_hold_is_refused_before_it_is_loaded(eval
     assert "takes 4 GPUs (tensor_parallel), 2 are in sight" in refusal_of(rl_eval.evaluate, vllm, Progress(quiet=True))
 
 
-def test_vllm_samples_by_default_where_it_and_a_gpu_are(monkeypatch):
-    told = Told()
-    monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 2)
-    monkeypatch.setenv("HARNESS_VLLM_PYTHON", sys.executable)
-    monkeypatch.setattr(rl_eval, "environment", lambda python: CUDA)
-    assert rl_eval._default_engine(told) == "vllm"
-    monkeypatch.setattr(rl_eval, "environment", lambda python: replace(CUDA, device="cpu"))
-    assert rl_eval._default_engine(told) == "transformers"
-    monkeypatch.setenv("HARNESS_VLLM_PYTHON", "nowhere")
-    assert rl_eval._default_engine(told) == "transformers"
-    assert told.lines[0] == "rl eval: transformers samples, not vLLM (the installed one is for CPUs)"
-    assert "nowhere is not there" in told.lines[1]
-    monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda: 0)
-    assert rl_eval._default_engine(told) == "transformers"
-    problems = [Problem(str(i), "") for i in range(269)]
-    for limit in (1, 6, 90, 400, None):  # a limit takes problems from all over the split
-        places = [int(problem.id) for problem in rl_eval.spaced(problems, limit)]
-        assert places == sorted(set(places))
-        assert len(places) == min(limit or 269, 269)
-        assert (places[0], limit == 1 or places[-1] == 268) == (0, True)
+def test_vllm_samples_by_default_where_it_and_a_gpu_are(monkeypatch, told):
+    progress, lines = told
+    for gpus, python, device, engine in (
+        (2, sys.executable, "cuda", "vllm"), (2, sys.executable, "cpu", "transformers"),
+        (2, "nowhere", "cuda", "transformers"), (0, sys.executable, "cuda", "transformers"),
+    ):  # fmt: skip
+        monkeypatch.setattr(rl_eval, "gpus_in_sight", lambda gpus=gpus: gpus)
+        monkeypatch.setenv("HARNESS_VLLM_PYTHON", python)
+        monkeypatch.setattr(rl_eval, "environment", lambda python, device=device: replace(CUDA, device=device))
+        assert rl_eval._default_engine(progress) == engine
+    assert lines[0] == "rl eval: transformers samples, not vLLM (the installed one is for CPUs)"
+    assert "nowhere is not there" in lines[1]
+
+
+def test_a_limit_takes_problems_from_all_over_the_split():
+    for limit in (1, 6, 90, 400, None):
+        places = rl_eval.spaced(range(269), limit)
+        assert places == sorted({*places})
+        assert (len(places), places[0], places[-1]) == (min(limit or 269, 269), 0, 0 if limit == 1 else 268)
 
 
 # What tables and figures show
 
 
-def test_a_row_is_the_unbiased_estimator_averaged_over_problems_then_seeds():
-    counts = {"x": [[4, 0, 2], [4, 4, 1]], "base": [[0, 1, 0]]}
+def evaluation_of(counts, n, problems, **more):
     policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
-    about = {"task": "t", "split": "test", "reward": "verifier", "n": 4, "problems": ["a", "b", "c"]}
-    x, base = rl_eval.rows(about | {"policies": policies})
-    assert {name: x[name] for name in about} == about | {"problems": 3}
-    assert (x["grader"], x["bonus"], x["seeds"], base["seeds"]) == ("verifier", "x", 2, 1)
-    assert list(x["pass_at_k"]) == ["1", "2", "4"]
-    for k, value in x["pass_at_k"].items():
-        seeds = [random_pass_at_k(np.full(3, 4), np.array(c), int(k)).mean() for c in counts["x"]]
+    about = {"kind": rl_eval.KIND, "schema": rl_eval.SCHEMA, "task": "game24", "split": "test", "model": "m"}
+    return {**about, "reward": "verifier", "n": n, "problems": list(problems), "policies": policies, **more}
+
+
+def test_rows_hold_the_unbiased_estimator_averaged_over_problems_then_seeds_and_gains_which_tables_show(capsys):
+    counts = {"base": [[8, 7, 5, 6]], "none": [[10, 8, 9, 9], [10, 9, 9, 10]]}
+    base, none = rows = rl_eval.rows(evaluation_of(counts, 16, "abcd"))
+    assert (none["grader"], none["bonus"], none["seeds"], base["seeds"]) == ("verifier", "none", 2, 1)
+    assert list(none["pass_at_k"]) == ["1", "2", "4", "8", "16"]
+    for k, value in none["pass_at_k"].items():
+        seeds = [random_pass_at_k(np.full(4, 16), np.array(c), int(k)).mean() for c in counts["none"]]
         assert value == pytest.approx(np.mean(seeds))
-        assert x["standard_error"][k] == pytest.approx(abs(seeds[0] - seeds[1]) / 2)
+        assert none["standard_error"][k] == pytest.approx(abs(seeds[0] - seeds[1]) / 2)
     assert base["standard_error"] is None
-    assert x["fewer_samples"]["base"]["times"] == 4.0
-    assert base["fewer_samples"]["x"]["times"] is None
+    at_1 = {bonus: np.array(each)[:, :, None] / 16 for bonus, each in counts.items()}
+    assert none["pass_at_k_ci"]["1"] == rl_eval.intervals(at_1["none"])[0]
+    assert base["gain_over"]["none"]["1"] == pytest.approx((6.5 - 9.25) / 16)
+    assert base["gain_over_ci"]["none"]["1"] == rl_eval.intervals(at_1["base"], at_1["none"])[0]
+    figures.print_table(rows)
+    levels, gains = capsys.readouterr().out.split("minus GRPO")
+    assert f"57.8±{50 * np.ptp(none['pass_at_k_ci']['1']):.1f}" in levels
+    assert "100.0 [-]" in levels  # pass@16
+    assert f"-17.2±{50 * np.ptp(base['gain_over_ci']['none']['1']):.1f}" in gains
 
 
 def test_the_strict_grader_comes_first_and_what_solves_nothing_is_compared_with_nothing(capsys):
     counts = {"base": ([4, 2], [0, 2]), "none": ([4, 4], [4, 0]), "repexp": ([0, 0], [0, 0])}
     policies = [{"bonus": bonus, "seed": 1, "c": c, "c_strict": strict} for bonus, (c, strict) in counts.items()]
-    about = {"task": "gsm8k", "split": "test", "model": "m", "reward": "strict", "n": 4, "problems": ["a", "b"]}
-    rows = rl_eval.rows(about | {"policies": policies})
+    rows = rl_eval.rows(evaluation_of({}, 4, "ab", policies=policies))
     assert [(row["grader"], row["bonus"], row["pass_at_k"]["1"]) for row in rows] == [
         *(("strict", "base", 0.25), ("strict", "none", 0.5), ("strict", "repexp", 0)),
         *(("lenient", "base", 0.75), ("lenient", "none", 1.0), ("lenient", "repexp", 0)),
@@ -254,22 +252,6 @@ def test_an_interval_ends_where_values_end_and_what_says_nothing_is_not_known():
     assert rl_eval.intervals(np.array([0.6875, 0.8125])[None, :, None]) == [None]  # 75.0 ± 79.4
 
 
-def test_rows_hold_levels_and_gains_with_their_intervals_and_tables_show_them(capsys):
-    counts = {"base": [[8, 7, 5, 6]], "none": [[10, 8, 9, 9], [10, 9, 9, 10]]}
-    policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
-    about = {"task": "t", "split": "test", "reward": "verifier", "n": 16, "problems": ["a", "b", "c", "d"]}
-    base, none = rows = rl_eval.rows(about | {"policies": policies})
-    at_1 = {bonus: np.array(each)[:, :, None] / 16 for bonus, each in counts.items()}
-    assert none["pass_at_k_ci"]["1"] == rl_eval.intervals(at_1["none"])[0]
-    assert base["gain_over"]["none"]["1"] == pytest.approx((6.5 - 9.25) / 16)
-    assert base["gain_over_ci"]["none"]["1"] == rl_eval.intervals(at_1["base"], at_1["none"])[0]
-    figures.print_table(rows)
-    levels, gains = capsys.readouterr().out.split("minus GRPO")
-    assert f"57.8±{50 * np.ptp(none['pass_at_k_ci']['1']):.1f}" in levels
-    assert "100.0 [-]" in levels  # pass@16
-    assert f"-17.2±{50 * np.ptp(base['gain_over_ci']['none']['1']):.1f}" in gains
-
-
 COUNTS = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
 LIKELIHOODS = {"base": [-1.0, -0.5, -2.0, None], "none": [-0.25, -0.5, -0.5, -1.0], "repexp:dim=4": [-3.0] * 4}
 
@@ -277,18 +259,10 @@ LIKELIHOODS = {"base": [-1.0, -0.5, -2.0, None], "none": [-0.25, -0.5, -0.5, -1.
 @pytest.fixture
 def folder(tmp_path):
     """An evaluation of three methods: the initial model, and two of two seeds each."""
-    policies = [
-        {"bonus": bonus, "c": c, "likelihoods": LIKELIHOODS[bonus]} for bonus, each in COUNTS.items() for c in each
-    ]
-    about = {
-        "kind": rl_eval.KIND,
-        "schema": rl_eval.SCHEMA,
-        "task": "game24",
-        "split": "test",
-        "model": "m",
-        "n": 16,
-    }
-    (tmp_path / "rl-eval.json").write_text(json.dumps(about | {"problems": list("abcd"), "policies": policies}))
+    evaluation = evaluation_of(COUNTS, 16, "abcd")
+    for policy in evaluation["policies"]:
+        policy["likelihoods"] = LIKELIHOODS[policy["bonus"]]
+    (tmp_path / "rl-eval.json").write_text(json.dumps(evaluation))
     return tmp_path
 
 
@@ -313,24 +287,19 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folde
 def test_task_and_seed_choose_and_what_an_evaluation_has_not_is_refused(folder):
     other = folder / "other"
     other.mkdir()
-    content = json.loads((folder / "rl-eval.json").read_text())
-    policies = [
-        {"bonus": bonus, "seed": seed, "c": c}
-        for bonus, seed, c in (("base", None, [2, 0, 0, 0]), ("none", 1, [16, 1, 0, 0]), ("none", 2, [0, 0, 0, 0]))
-    ]
-    (other / "rl-eval.json").write_text(json.dumps(content | {"task": "gsm8k:fallback=no", "policies": policies}))
+    counts = (("base", None, [2, 0, 0, 0]), ("none", 1, [16, 1, 0, 0]), ("none", 2, [0, 0, 0, 0]))
+    policies = [{"bonus": bonus, "seed": seed, "c": c} for bonus, seed, c in counts]
+    evaluation = evaluation_of({}, 16, "abcd", task="gsm8k:fallback=no", policies=policies)
+    (other / "rl-eval.json").write_text(json.dumps(evaluation))
     both = [folder, other]
     rows = frame.table(Request("rl-passk", both, task="gsm8k", seed=1))
     assert {row["evaluation"] for row in rows} == {"other"}
-    assert {row["bonus"]: (row["seeds"], row["pass_at_k"]) for row in rows if row["k"] == 16} == {
-        "base": (1, 0.25),
-        "none": (1, 0.5),
-    }
+    at_16 = {row["bonus"]: (row["seeds"], row["pass_at_k"]) for row in rows if row["k"] == 16}
+    assert at_16 == {"base": (1, 0.25), "none": (1, 0.5)}
     for options, reason in (
         ({"task": "math"}, "math"),
         ({"task": "gsm8k", "seed": 3}, "no policy of other has seed 3 (it has 1, 2)"),
         ({"seed": 1}, "has seed 1 (it has none)"),
-        ({"sampler": "vanilla"}, "sampler"),
     ):
         assert reason in refusal_of(frame.table, Request("rl-passk", both, **options))
 

@@ -18,19 +18,18 @@ from harness_plugins.samplers.guided import Guide, RepExpGuided, sherman_morriso
 from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
 from harness_tasks.game24 import Game24
 
-VOCABULARY, ROWS = 64, 6000
-LOGITS = np.random.default_rng(0).normal(0, 2, VOCABULARY)
+ROWS = 6000
+LOGITS = np.random.default_rng(0).normal(0, 2, 64)
+STATES = ("mean", "last", "penultimate")
+LAM, WIDTH = 0.1, 12
 
-
-@pytest.fixture(scope="module")
-def streams():
-    """(ROWS, 1) uniforms."""
-    return np.stack([uniforms(0, row, 1) for row in range(ROWS)])
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("name", [*SAMPLERS, "all filters together"])
-def test_each_sampler_draws_from_its_exact_distribution(name, streams):
+def test_each_sampler_draws_from_its_exact_distribution(name):
     sampler = SAMPLERS[name]() if name in SAMPLERS else Vanilla(temperature=1.4, top_k=20, top_p=0.85, min_p=0.1)
+    streams = np.stack([uniforms(0, row, 1) for row in range(ROWS)])
     sampling = RowSampler(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
     left = sampling(torch.zeros(ROWS, 1, dtype=torch.long), torch.tensor(LOGITS, dtype=torch.float32).repeat(ROWS, 1))
     assert torch.equal(left.argmax(-1), sampling.tokens[:, 0])
@@ -46,18 +45,17 @@ def test_a_token_of_no_probability_is_never_drawn_even_at_the_ends_of_the_stream
     assert inverse_cdf(logits, uniform).tolist() == [1, 1, 3, 3]
 
 
-def test_each_sampler_is_registered_with_its_documented_parameters():
+def test_each_sampler_is_registered_with_its_documented_parameters_and_wrong_ones_name_it():
     registered = {}
     register_samplers(registered.__setitem__)
     assert registered == SAMPLERS
     documented = {"vanilla": {}, "low-temp": {"temperature": 0.6}, "high-temp": {"temperature": 1.5}}
     documented |= {"min-p": {"temperature": 1.5, "min_p": 0.05}, "nucleus": {"top_p": 0.9}}
-    assert {name: asdict(make()) for name, make in SAMPLERS.items()} == {
-        name: asdict(Sampler(**options)) for name, options in documented.items()
-    }
-
-
-def test_wrong_values_are_errors_that_name_the_sampler():
+    for name, options in documented.items():
+        assert asdict(SAMPLERS[name]()) == asdict(Sampler(**options))
+    guided = RepExpGuided()
+    assert (guided.beta, guided.lam, guided.top_p, guided.top_k) == (0.5, 0.1, 0.95, 128)  # the paper's
+    assert not RepExpGuided(beta=0, top_k=0).steers
     for sampler, parameters, message in (
         (LowTemp, {"temperature": 0}, "low-temp: temperature must be > 0 and finite, got 0"),
         (HighTemp, {"temperature": "hot"}, "high-temp: temperature must be a finite number, got 'hot'"),
@@ -66,14 +64,14 @@ def test_wrong_values_are_errors_that_name_the_sampler():
         (Nucleus, {"p": 0}, "nucleus: top_p must be in (0, 1], got 0"),
         (Vanilla, {"top_k": 1.5}, "vanilla: top_k must be a whole number, got 1.5"),
         (Vanilla, {"top_k": -1}, "vanilla: top_k must be >= 0"),
+        (RepExpGuided, {"beta": -1}, "repexp-guided: beta must be >= 0, got -1"),
+        (RepExpGuided, {"lam": 0}, "repexp-guided: lam must be > 0, got 0"),
+        (RepExpGuided, {"top_k": 0}, "repexp-guided: top_k must be >= 1"),
     ):
         assert refusal_of(sampler, **parameters).startswith(message)
 
 
-STATES = ("mean", "last", "penultimate")
-KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_engine.py
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+# Guided sampling; candidates of all classes: engines/transformers/test_engine.py.
 
 
 @pytest.fixture(scope="module")
@@ -82,14 +80,12 @@ def engines(tmp_path_factory):
     root = tmp_path_factory.mktemp("checkpoints")
     return {
         kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu")
-        for kind in (*KINDS, "llama", "sliding")
+        for kind in ("qwen2", "gpt2", "sliding")
     }
 
 
 def sample(engine, prompts=(SHORT,), n=3, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
-    """Sample with this file's usual settings."""
-    sampler = sampler or RepExpGuided(beta=beta)
-    seeds = seeds[: len(prompts)]
+    sampler, seeds = sampler or RepExpGuided(beta=beta), seeds[: len(prompts)]
     return engine.sample(
         SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=STATES, **more)
     )
@@ -102,17 +98,17 @@ def plain(engine, n=3, max_tokens=20, beta=1.0, prompt=SHORT, seed=3):
     return paper_scheme.responses(part.model, ids, sampler, n=n, max_tokens=max_tokens, seed=seed, eos=part.eos)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
 def test_tokens_and_states_are_those_of_the_papers_scheme(engines, kind):
     tokens, states = plain(engines[kind])
     [responses] = sample(engines[kind])
     assert [list(ids) for ids in responses.token_ids] == tokens
-    for i, own in enumerate(states):
-        expected = {"mean": own.mean(0), "last": own[-1], "penultimate": own[-2] if len(own) > 1 else None}
-        for name, state in expected.items():
-            if state is not None:
-                np.testing.assert_allclose(responses.states[name][i], state, atol=1e-4)
     assert {len(ids) for ids in tokens} != {20}  # some end by themselves
+    for i, own in enumerate(states):
+        np.testing.assert_allclose(responses.states["mean"][i], own.mean(0), atol=1e-4)
+        np.testing.assert_allclose(responses.states["last"][i], own[-1], atol=1e-4)
+        if len(own) > 1:
+            np.testing.assert_allclose(responses.states["penultimate"][i], own[-2], atol=1e-4)
 
 
 def test_a_trained_model_with_few_candidates_a_step_draws_what_the_papers_scheme_draws():
@@ -124,34 +120,26 @@ def test_a_trained_model_with_few_candidates_a_step_draws_what_the_papers_scheme
 
 
 def test_a_bonus_of_nothing_draws_what_plain_sampling_with_the_same_filters_draws(engines):
-    expected = sample(engines["llama"], [SHORT, LONG], n=4, sampler=Sampler(top_p=0.95, top_k=128))
-    for guided, own in zip(sample(engines["llama"], [SHORT, LONG], n=4, beta=0.0), expected, strict=True):
+    expected = sample(engines["gpt2"], [SHORT, LONG], n=4, sampler=Sampler(top_p=0.95, top_k=128))
+    for guided, own in zip(sample(engines["gpt2"], [SHORT, LONG], n=4, beta=0.0), expected, strict=True):
         assert_same_responses(guided, own)
 
 
-def test_fewer_responses_are_the_first_of_more_and_prompts_change_nothing_in_each_other(engines):
-    reported = []
+def test_rows_depend_on_earlier_ones_of_their_prompt_alone_and_end_where_until_says_so(engines):
+    reported, questions = [], []
     together = sample(engines["qwen2"], [SHORT, LONG], report=reported.append)
     assert reported == [2] * 3  # as they end
-    alone = [sample(engines["qwen2"], [prompt], seeds=(seed,))[0] for prompt, seed in ((SHORT, 3), (LONG, 4))]
     in_turn = sample(Transformers(engines["qwen2"].model, device="cpu", batch=16), [SHORT, LONG])
-    for both, own, other in zip(together, alone, in_turn, strict=True):
-        assert_same_responses(both, own)
+    for both, other in zip(together, in_turn, strict=True):
         assert_same_responses(both, other)
-    assert_same_responses(sample(engines["qwen2"], n=2)[0], first_rows(alone[0], 2))
-
-
-def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
-    whole = sample(engines["qwen2"], [SHORT, LONG])
-    questions = []
 
     def until(prompt, text, finish):
         questions.append((prompt, text, finish))
-        return prompt == 0 and text == whole[0].texts[1]
+        return prompt == 0 and text == together[0].texts[1]
 
     stopped, other = sample(engines["qwen2"], [SHORT, LONG], until=until)
-    assert_same_responses(stopped, first_rows(whole[0], 2))
-    assert_same_responses(other, whole[1])
+    assert_same_responses(stopped, first_rows(together[0], 2))
+    assert_same_responses(other, together[1])
     pools = enumerate((stopped, other))
     assert sorted(questions) == sorted((j, *each) for j, p in pools for each in zip(p.texts, p.finish, strict=True))
 
@@ -162,50 +150,27 @@ def test_a_sliding_window_shorter_than_the_response_is_refused_with_one_line(eng
     assert "window of 8" in line
 
 
-def test_parameters_out_of_range_are_refused_and_the_defaults_are_the_papers():
-    for wrong, message in (
-        ({"beta": -1}, "beta must be >= 0, got -1"),
-        ({"lam": 0}, "lam must be > 0, got 0"),
-        ({"top_k": 0}, "top_k must be >= 1"),
-        ({"beta": float("nan")}, "beta must be a finite number"),
-    ):
-        assert refusal_of(RepExpGuided, **wrong).startswith(f"repexp-guided: {message}")
-    sampler = RepExpGuided()
-    assert (sampler.beta, sampler.lam, sampler.top_p, sampler.top_k) == (0.5, 0.1, 0.95, 128)
-    assert not RepExpGuided(beta=0, top_k=0).steers
+# The covariance, against numpy's inverse of the matrix as it is defined.
 
 
-# The covariance, against numpy's inverse of the matrix as it is defined
-
-LAM, WIDTH = 0.1, 12
-
-
-def responses(seed: int = 0, offset: float = 3.0, lengths=(7, 1, 30)) -> list[torch.Tensor]:
+def responses(seed=0, offset=3.0, lengths=(7, 1, 30)):
     """Token states of a few responses, float32 as models give them, with a common part."""
     rng = np.random.default_rng(seed)
     common = rng.normal(0, offset, WIDTH)
     return [torch.tensor(common + rng.normal(0, 1, (t, WIDTH)), dtype=torch.float32) for t in lengths]
 
 
-def by_definition(earlier: list[torch.Tensor], states: torch.Tensor) -> np.ndarray:
-    """b of each state, with Σ summed and inverted as it is written."""
-    h = np.concatenate([response.double().numpy() for response in earlier])
-    sigma = LAM * np.eye(WIDTH)
-    for row in h - h.mean(0):
-        sigma += np.outer(row, row)
-    g = states.double().numpy() - h.mean(0)
-    return np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
-
-
 @pytest.mark.parametrize(("offset", "rtol"), [(3.0, 1e-9), (3000.0, 1e-8)])
 def test_the_bonus_is_that_of_the_definition_after_every_response_also_for_states_far_from_nothing(offset, rtol):
     guide, earlier = Guide(2.0, LAM), responses(offset=offset)
-    candidates = responses(seed=1, offset=offset, lengths=(20,))[0] if offset == 3.0 else earlier[2] + 1
+    candidates = earlier[2] + 1
     for i, states in enumerate(earlier):
         guide.learn(states)
-        expected = 2.0 * by_definition(earlier[: i + 1], candidates)
-        np.testing.assert_allclose(guide.added(candidates).numpy(), expected, rtol=rtol)
-    assert guide.count == 38
+        h = np.concatenate([response.double().numpy() for response in earlier[: i + 1]])
+        sigma = LAM * np.eye(WIDTH) + (h - h.mean(0)).T @ (h - h.mean(0))
+        g = candidates.double().numpy() - h.mean(0)
+        b = np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
+        np.testing.assert_allclose(guide.added(candidates).numpy(), 2.0 * b, rtol=rtol)
 
 
 def test_a_blocked_update_is_the_papers():

@@ -25,11 +25,8 @@ def test_rows_are_known_by_their_order_which_the_years_answers_tell_or_by_their_
     for column in ("id", "ID", "url", "problem_id"):
         shape = "https://wiki.example/index.php/2024_AIME_{}_Problems/Problem_{}" if column == "url" else "2024-{}-{}"
         names = [shape.format(*place) for place in (("II", 4), ("I", 15), ("II", 1))]
-        assert ids(of(Aime24, of_aime(3, **{column: names})).problems("test")) == [
-            "2024-II-4",
-            "2024-I-15",
-            "2024-II-1",
-        ]
+        problems = of(Aime24, of_aime(3, **{column: names})).problems("test")
+        assert ids(problems) == ["2024-II-4", "2024-I-15", "2024-II-1"]
     listed = " ".join(str(i + 1) for i in range(30))
     monkeypatch.setitem(aime.ANSWERS, hashlib.sha256(listed.encode()).hexdigest()[:16], 2025)
     rows = dict(zip(aime.PLACES, of_aime(), strict=True))
@@ -44,7 +41,7 @@ def test_problems_of_another_year_or_of_none_and_answers_that_are_none_of_the_ex
     two[0]["id"] = "first"
     assert "line 1: no id such as 2025-II-7" in refusal_of(of(Aime24, two).problems, "test")
     assert "line 31: no id such as 2025-II-7" in refusal_of(of(Aime25, of_aime(32)).problems, "test")
-    for answer in (1000, -1, "x", "7.0", 7.5, None, True, ""):
+    for answer in (1000, -1, "x", "7.0", 7.5, None, True):
         assert "line 1: " in refusal_of(of(Aime24, [{"problem": "What?", "answer": answer}]).problems, "test")
 
 
@@ -57,18 +54,23 @@ def test_the_columns_have_other_names_elsewhere(of):
 
 INSTRUCTIONS = [
     "\nPlease reason step by step, and put your final answer within \\boxed{}.",
-    " Let's think step by step and output the final answer within \\boxed{}.",
     "\n\nPlease think step by step. Put the answer in \\boxed{}.\n", " Reason step by step.  Write it as \\boxed{}",
 ]  # fmt: skip
-TEXTS = ["Find $m + n$.", "What is\n\\[x^2\\]", "Is it so? Find $x$", "Find it. $x$ is one."]
 WHOLE = [
-    "Think step by step about $x$.", r"Which of \boxed{1} and \boxed{2} is it?", "a\n\nb", "Fill " * 50 + r"\boxed{}",
-]  # fmt: skip
+    "Think step by step about $x$.",
+    r"Which of \boxed{1} and \boxed{2} is it?",
+    "a\n\nb",
+    "Fill " * 50 + r"\boxed{}",
+]
 
 
 def test_the_instruction_after_a_problem_is_removed_and_nothing_else():
-    assert [(t, i) for t in TEXTS for i in INSTRUCTIONS if without_instruction(t + i) != t] == []
+    for text in ("Find $m + n$.", "What is\n\\[x^2\\]", "Is it so? Find $x$", "Find it. $x$ is one."):
+        assert [without_instruction(text + instruction) for instruction in INSTRUCTIONS] == [text] * len(INSTRUCTIONS)
     assert list(map(without_instruction, WHOLE)) == WHOLE
+
+
+KNOWN = {"2024-I-1": "204", "2024-I-15": "721", "2024-II-15": "315", "2025-I-1": "70", "2025-II-15": "240"}
 
 
 @pytest.mark.parametrize(("task", "file"), [(Aime24, "aime24_qwq.jsonl"), (Aime25, "aime25_qwq.jsonl")])
@@ -77,11 +79,7 @@ def test_the_published_problems_are_found_in_their_places_without_the_files_inst
     problems = task(data).problems("test")
     answers = {problem.id: problem.reference for problem in problems}
     assert sorted(answers) == sorted(f"{task.year}-{place}" for place in aime.PLACES)
-    listed = " ".join(answers[f"{task.year}-{place}"] for place in aime.PLACES)
-    assert aime.ANSWERS[hashlib.sha256(listed.encode()).hexdigest()[:16]] == task.year
-    known = {"2024-I-1": "204", "2024-I-2": "25", "2024-I-15": "721", "2024-II-1": "73", "2024-II-15": "315"}
-    known |= {"2025-I-1": "70", "2025-I-2": "588", "2025-II-1": "468", "2025-II-15": "240"}
-    assert answers.items() >= {name: known[name] for name in known if name in answers}.items()
+    assert {name: answers[name] for name in KNOWN if name in answers}.items() <= KNOWN.items()
     assert (problems[0].id, problems[-1].id) == (f"{task.year}-I-1", {2024: "2024-II-9", 2025: "2025-II-15"}[task.year])
     assert not any("step by step" in problem.prompt or r"\boxed" in problem.prompt for problem in problems)
     other = Aime24 if task is Aime25 else Aime25
@@ -90,16 +88,13 @@ def test_the_published_problems_are_found_in_their_places_without_the_files_inst
 
 BOXED = {
     r"so $\boxed{\frac{1}{2}}$.": r"\frac{1}{2}", r"first $\boxed{1}$, then $\boxed{ 2 }$": "2",
-    r"a set $\boxed{\{1,2\}}$": r"\{1,2\}", r"old style $\boxed 5$ it was": "5",
-    r"old style $\boxed\frac59$.": r"\frac59", r"open $\boxed{5": None, r"empty $\boxed{}$": "", "none": None,
+    r"a set $\boxed{\{1,2\}}$": r"\{1,2\}", r"old style $\boxed\frac59$.": r"\frac59", "none": None,
+    r"open $\boxed{5": None, r"empty $\boxed{}$": "",
 }  # fmt: skip
 
 
-def test_the_reference_is_what_the_last_box_holds():
+def test_the_reference_is_what_the_last_boxes_hold_and_a_solution_without_one_is_refused(of):
     assert {solution: boxed(solution) for solution in BOXED} == BOXED
-
-
-def test_a_solution_without_an_answer_is_refused_and_one_that_ends_in_several_has_all(of):
     for solution in ("It is 5.", r"$\boxed{}$", r"$\boxed{5$"):
         task = of(Math, [{"problem": "p", "solution": solution}])
         assert r"line 1: column 'solution' has no \boxed{...}" in refusal_of(task.problems, "test")

@@ -8,28 +8,21 @@ import re
 
 from corpora.faulty_files import FAULTY_FILES
 from support.refusals import refusal_of
-from support.task_files import (
-    DEBT,
-    SUM,
-    SUMS,
-    clone_of_gsm8k,
-    ids,
-    jsonl,
-    of_math500,
-    parquet,
-    references,
-    write_card,
-)
+from support.task_files import DEBT, SUM, SUMS, clone_of_gsm8k, ids, jsonl, of_math500, parquet, references, write_card
 
 from harness_tasks.competition_math import Math500
 from harness_tasks.gsm8k import Gsm8k
 
 LINES = "".join(json.dumps(row) + "\n" for row in SUMS)
 LAYOUTS = {
-    "jsonl": LINES.encode(), "jsonl.gz": gzip.compress(LINES.encode(), mtime=0),
+    "jsonl.gz": gzip.compress(LINES.encode(), mtime=0),
     "odd.jsonl": ("\ufeff" + LINES.replace("\n", "\r\n\n")).encode(),  # a byte order mark, blank lines
     "json": json.dumps(SUMS, indent=1).encode(), "json.gz": gzip.compress(json.dumps(SUMS).encode(), mtime=0),
 }  # fmt: skip
+
+
+def refusal(path, task=Gsm8k):
+    return refusal_of(task(str(path)).problems, "test")
 
 
 def test_every_layout_gives_the_same_problems(tmp_path):
@@ -61,16 +54,10 @@ def test_a_faulty_file_is_refused_in_one_line_that_says_where(tmp_path):
     path, faults = tmp_path / "given.data", []
     for content, expected in FAULTY_FILES.values():
         path.write_bytes(content)
-        line = refusal_of(Gsm8k(str(path)).problems, "test")
+        line = refusal(path)
         right = line.startswith("gsm8k: ") and str(path) in line and re.search(expected, line) and len(line) < 400
         faults += [] if right else [(expected, line)]
     assert faults == []
-
-
-def test_a_parquet_file_by_name_only_an_absent_file_and_an_id_that_is_there_twice_are_refused(tmp_path):
-    def refusal(path, task=Gsm8k):
-        return refusal_of(task(str(path)).problems, "test")
-
     wrong_type = parquet(tmp_path / "f.data", [SUM | {"question": 1.5}])
     assert "f.data, row 0: column 'question' must be text, got float" in refusal(wrong_type)
     assert refusal(parquet(tmp_path / "empty", [])).endswith("has no rows")
@@ -80,9 +67,6 @@ def test_a_parquet_file_by_name_only_an_absent_file_and_an_id_that_is_there_twic
     assert refusal(absent) == refusal_of(lambda: Gsm8k(str(absent)).revision) == line
     line = refusal(jsonl(tmp_path / "f.jsonl", map(of_math500, [1, 2, 1])), Math500)
     assert line.endswith("line 3: problem 'test/algebra/1.json' is there already (line 1)")
-
-
-# A local clone of a dataset
 
 
 def test_a_clone_is_read_by_the_splits_of_its_card_and_anew_where_a_file_changed(tmp_path):
@@ -102,16 +86,14 @@ def test_a_clone_is_read_by_the_splits_of_its_card_and_anew_where_a_file_changed
     file.rename(file.with_name("test-1.parquet"))
     assert task.revision not in (before, Gsm8k(str(clone_of_gsm8k(tmp_path, [DEBT, DEBT]))).revision)
     clone_of_gsm8k(tmp_path, [SUM, SUM | {"answer": "?"}, SUM])
-    line = refusal_of(task.problems, "test")
-    assert f"gsm8k: '{tmp_path}' main/test, row 1: column 'answer'" in line
+    assert f"gsm8k: '{tmp_path}' main/test, row 1: column 'answer'" in refusal(tmp_path)
 
 
 def test_a_folder_that_is_no_clone_or_lacks_the_split_is_refused(tmp_path):
-    task = Gsm8k(str(tmp_path))
     (tmp_path / "README.md").write_text("nothing\n")
-    assert f"gsm8k: folder '{tmp_path}' is no clone of openai/gsm8k: " in refusal_of(task.problems, "test")
+    assert f"gsm8k: folder '{tmp_path}' is no clone of openai/gsm8k: " in refusal(tmp_path)
     parquet(tmp_path / "test.parquet", SUMS)
-    assert "BuilderConfig 'main' not found" in refusal_of(task.problems, "test")
+    assert "BuilderConfig 'main' not found" in refusal(tmp_path)
     parquet(tmp_path / "main/test-0.parquet", SUMS)
     write_card(tmp_path, {"main": {"test": "main/test-*"}})
-    assert 'Unknown split "train"' in refusal_of(task.problems, "train")
+    assert 'Unknown split "train"' in refusal_of(Gsm8k(str(tmp_path)).problems, "train")

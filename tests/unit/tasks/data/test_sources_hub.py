@@ -48,22 +48,18 @@ def hub(endpoint):
         yield server
 
 
-def files_of(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def pinned(monkeypatch, commit):
-    monkeypatch.setattr(gsm8k, "HUB", replace(gsm8k.HUB, revision=commit))
-
-
 def test_the_rows_are_those_of_the_pinned_commit_and_are_kept_and_no_others_are_taken_for_them(
     hub, endpoint, tmp_path, monkeypatch
 ):
+    def files_of(folder):
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def pinned(commit):
+        monkeypatch.setattr(gsm8k, "HUB", replace(gsm8k.HUB, revision=commit))
+
     commit = gsm8k.HUB.revision
-    commits = {
-        commit: files_of(clone_of_gsm8k(tmp_path / "a")),
-        OTHER: files_of(clone_of_gsm8k(tmp_path / "b", [DEBT])),
-    }
+    commits = {commit: files_of(clone_of_gsm8k(tmp_path / "a"))}
+    commits[OTHER] = files_of(clone_of_gsm8k(tmp_path / "b", [DEBT]))
     hub.repositories["openai/gsm8k"] = Repository(private=False, commits=commits)
     assert references(Gsm8k().problems("test")) == ["5", "15000", "-3"]
     of_dataset = [request for request in hub.requests if "openai/gsm8k" in request]
@@ -74,13 +70,13 @@ def test_the_rows_are_those_of_the_pinned_commit_and_are_kept_and_no_others_are_
     assert references(Gsm8k().problems("test")) == ["5", "15000", "-3"]
     assert hub.requests == []  # a commit does not change: what is here is not asked for again
 
-    pinned(monkeypatch, OTHER)
+    pinned(OTHER)
     assert references(Gsm8k().problems("test")) == ["-3"]
     endpoint(NOBODY)
     assert references(Gsm8k().problems("test")) == ["-3"]
-    pinned(monkeypatch, commit)
+    pinned(commit)
     assert references(Gsm8k().problems("test")) == ["5", "15000", "-3"]
-    pinned(monkeypatch, "2" * 40)
+    pinned("2" * 40)
     line = refusal_of(Gsm8k().problems, "test")
     assert line.startswith(f"gsm8k: dataset openai/gsm8k (revision {'2' * 40}) is not on this machine, and the hub can")
     endpoint(hub.endpoint)
@@ -89,9 +85,6 @@ def test_the_rows_are_those_of_the_pinned_commit_and_are_kept_and_no_others_are_
     assert line.endswith(f"give {gsm8k.HUB.instead}")
     hub.repositories = None  # each request fails; then `datasets` takes any commit that it has
     assert "is cached, but is another)" in refusal_of(Gsm8k().problems, "test")
-
-
-# A hub that is out of reach
 
 
 def test_without_the_hub_the_line_names_dataset_revision_and_file(endpoint, tmp_path):

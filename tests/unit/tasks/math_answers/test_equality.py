@@ -3,7 +3,6 @@
 from fractions import Fraction
 from random import Random
 
-import pytest
 from corpora.math_outside import ROWS
 from corpora.math_texts import DRESSES, GSM8K, MATH, SHAPES, SPOILED
 from corpora.math_verdicts import BOXED, STATED
@@ -26,19 +25,22 @@ def falsely_graded(gold, response, is_right, task=TASK):
     return [] if status == expected else [f"{gold!r} against {response!r} is {status}, not {expected}"]
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_every_response_of_a_kind_has_its_verdict(kind):
-    assert [line for name, *row in ROWS[kind] for line in falsely_graded(*row, TASKS[name])] == []
+def parts(right, wrong):
+    """The texts between the bars of two cells, each with whether it is right."""
+    return [(text, cell is right) for cell in (right, wrong) for text in cell.split(" | ") if text]
 
 
-def test_every_answer_and_statement_of_the_corpus_has_its_verdict():
-    faults = []
-    for gold, answers in (row for rows in BOXED.values() for row in rows.items()):
-        for given, is_right in zip(answers, (True, False), strict=True):
-            faults += [each for text in given for each in falsely_graded(gold, rf"So $\boxed{{{text}}}$.", is_right)]
-    stated = [row for rows in STATED.values() for row in rows]
-    faults += [line for row in stated for name in ("boxed", "gsm8k") for line in falsely_graded(*row, TASKS[name])]
-    assert faults == []
+def test_every_response_answer_and_statement_of_the_corpus_has_its_verdict():
+    rows = [
+        (gold, response, is_right, TASKS[name])
+        for name, response, *cells in (row for kind in ROWS.values() for row in kind)
+        for gold, is_right in parts(*cells)
+    ]
+    for gold, cells in (row for kind in BOXED.values() for row in kind.items()):
+        rows += [(gold, rf"So $\boxed{{{text}}}$.", is_right) for text, is_right in parts(*cells)]
+    rows += [(*row, TASKS[name]) for kind in STATED.values() for row in kind for name in ("boxed", "gsm8k")]
+    assert len(rows) > 400
+    assert [line for row in rows for line in falsely_graded(*row)] == []
 
 
 # a solution that ends in several boxes, in the form in which MATH has five, and its reference
@@ -48,7 +50,6 @@ SEVERAL = {
     r"It is $\boxed{x+1}$ or $\boxed{x-1}$.": r"\boxed{x+1}, \boxed{x-1}",
     r"One finds $\boxed{3}$. Another way gives $\boxed{3}$ too.": "3",
     r"First \boxed{2}, from which we see that it must be \boxed{5}.": "5",
-    r"It is $\boxed{1\frac{1}{2}},$ or $\boxed{\frac{3}{2}}$.": r"\frac{3}{2}",
     r"It is $\boxed{\frac{\sqrt{3}}{3}}$ or $\boxed{\frac{1}{\sqrt{3}}}$.": r"\frac{1}{\sqrt{3}}",
     r"It is $\boxed 5$.": "5",
 }
@@ -99,7 +100,7 @@ FACTORS = [Fraction(factor) for factor in ("-1", "2", "10", "1/10", "100", "1/10
 
 def test_another_value_is_wrong_in_every_dress_and_the_same_value_right():
     rng, faults = Random(20261122), []
-    for _ in range(600):
+    for _ in range(400):
         gold, value = number(rng)
         same = rng.choice(DRESSES).format(rng.choice([gold, respelt(value, rng)]))
         other = value + rng.choice(OFFSETS) if rng.random() < 0.5 or not value else value * rng.choice(FACTORS)
@@ -107,7 +108,7 @@ def test_another_value_is_wrong_in_every_dress_and_the_same_value_right():
         spoiled = rng.choice(SPOILED).format(gold)
         for answer, is_right in ((same, True), (different, other == value), (spoiled, False)):
             faults += falsely_graded(gold, rf"\boxed{{{answer}}}", is_right)
-    for _ in range(150):  # one entry of several is another
+    for _ in range(100):  # one entry of several is another
         shape, (a, b) = rng.choice(SHAPES), rng.sample(range(2, 60), 2)
         others = [(a, b + 60), (a + 60, b), (-a, b), (a, f"{b}, {b + 1}")]
         for entries, is_right in (((f" {a} ", f" {b} "), True), (rng.choice(others), False)):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.math_grading import TASK, boxed, graded
 from support.refusals import refusal_of
 
-from harness import Problem, Verdict, correct
+from harness import Problem, Verdict
 from harness_tasks.math_task import MathTask
 
 PROBLEM = Problem("p", "What is it?", "5")
@@ -29,32 +29,31 @@ class Hashes(MathTask):
 
 HASHES = Hashes()
 
-VERDICTS = [
-    ("5", "5", correct(route="boxed, equal text")), ("5", "5.0", correct(route="boxed, equal text")),
-    (r"\frac12", "0.5", correct(route="boxed, number")), ("5", "6", Verdict("wrong", "different", "boxed, number")),
-    ("6", "2(3)", correct(route="boxed, number")), ("x+1", "x+2", Verdict("wrong", "different", "boxed, value")),
-    (r"\cot x", r"\frac{1}{\tan x}", correct(route="boxed, math-verify")),
-    (r"\cot x", r"\tan x", Verdict("wrong", "different", "boxed, math-verify")),
-    ("5", "1, 5", Verdict("wrong", "several answers", "boxed, elements")),
-    ("5", r"\frac{5", Verdict("wrong", "cut off", "boxed")), ("5", "(5", Verdict("wrong", "unparsed", "boxed, text")),
-    ("5", "1" * 501, Verdict("wrong", "too long", "boxed")),
-    (r"\cot x", r"\frac", Verdict("wrong", "unparsed", "boxed, math-verify")),
-    (r"\foo\frac", r"\foo \frac", correct(route="boxed, equal text")),
-    (r"\foo\frac", r"\bar{x}", Verdict("wrong", "different", "boxed, text only, the reference does not parse")),
-    (r"\frac{\pi}{10^5}", "0.0000314159265", correct(route="boxed, math-verify")),
-    (r"\frac{\pi}{10^5}", "0.000031", Verdict("wrong", "different", "boxed, math-verify")),
+VERDICTS = [  # reference, boxed answer, status, reason, route
+    ("5", "5", "correct", "", "equal text"), ("5", "5.0", "correct", "", "equal text"),
+    (r"\frac12", "0.5", "correct", "", "number"), ("5", "6", "wrong", "different", "number"),
+    ("6", "2(3)", "correct", "", "number"), ("x+1", "x+2", "wrong", "different", "value"),
+    (r"\cot x", r"\frac{1}{\tan x}", "correct", "", "math-verify"),
+    (r"\cot x", r"\tan x", "wrong", "different", "math-verify"), ("5", "1, 5", "wrong", "several answers", "elements"),
+    ("5", "(5", "wrong", "unparsed", "text"), (r"\cot x", r"\frac", "wrong", "unparsed", "math-verify"),
+    (r"\foo\frac", r"\foo \frac", "correct", "", "equal text"),
+    (r"\foo\frac", r"\bar{x}", "wrong", "different", "text only, the reference does not parse"),
+    (r"\frac{\pi}{10^5}", "0.0000314159265", "correct", "", "math-verify"),
+    (r"\frac{\pi}{10^5}", "0.000031", "wrong", "different", "math-verify"),
 ]  # fmt: skip
 
 
 def test_a_verdict_names_the_cheapest_method_that_decides_it_and_a_reason():
-    assert [(gold, answer, graded(gold, boxed(answer))) for gold, answer, _ in VERDICTS] == VERDICTS
+    made = [(gold, answer, graded(gold, boxed(answer))) for gold, answer, *_ in VERDICTS]
+    assert made == [(*row[:2], Verdict(*row[2:4], f"boxed, {row[4]}")) for row in VERDICTS]
+    assert graded("5", boxed(r"\frac{5")) == Verdict("wrong", "cut off", "boxed")
+    assert graded("5", boxed("1" * 501)) == Verdict("wrong", "too long", "boxed")
 
 
 def test_a_response_without_an_answer_is_wrong_and_has_no_key():
-    for response in ("", "no idea", r"\boxed{}", r"\boxed{.}", "\x00"):
+    for response in ("", "no idea", r"\boxed{.}"):
         assert TASK.answer(PROBLEM, response) is TASK.verdict_key(PROBLEM, response, None) is None
-        verdict = TASK.verify(PROBLEM, response)
-        assert (verdict.status, verdict.reason) == ("wrong", "no answer")
+        assert TASK.verify(PROBLEM, response) == Verdict("wrong", "no answer", "")
 
 
 @given(st.one_of(st.lists(st.sampled_from([*FRAGMENTS, " ", "\nQuestion:"])).map("".join), st.text(max_size=40)))
@@ -69,10 +68,8 @@ def test_equal_keys_have_equal_verdicts_and_keys_tell_routes_apart():
     texts = [r"\boxed{5.0}", r"so \boxed{x = 5}", "The answer is 5"]
     assert TASK.answers(PROBLEM, texts) == ["5", "5", "5"]
     assert [TASK.verdict_key(PROBLEM, text, "5") for text in texts] == ["boxed:5", "boxed:5", "fallback:5"]
-    assert [verdict.route for verdict in TASK.verify_all(PROBLEM, texts)] == [
-        *["boxed, equal text"] * 2,
-        "fallback, equal text",
-    ]
+    routes = [verdict.route for verdict in TASK.verify_all(PROBLEM, texts)]
+    assert routes == ["boxed, equal text"] * 2 + ["fallback, equal text"]
 
 
 def test_a_batch_has_the_verdicts_of_its_responses():
@@ -91,8 +88,6 @@ def test_a_response_that_was_cut_off_has_no_fallback():
     assert [(verdict.status, verdict.reason) for verdict in verdicts] == [("wrong", "cut off"), *[("correct", "")] * 3]
     assert [verdict.route.partition(",")[0] for verdict in verdicts] == ["", "fallback", "fallback", "####"]
     assert HASHES.answers(PROBLEM, texts, finish=finish) == [None, "5", "5", "5"]
-    assert HASHES.verify(PROBLEM, CUT_OFF, finish="length") == verdicts[0]
-    assert HASHES.answer(PROBLEM, CUT_OFF, finish="length") is None
     assert HASHES.verdict_key(PROBLEM, CUT_OFF, "5", finish="stop") == "fallback:5"
     assert HASHES.verdict_key(PROBLEM, CUT_OFF, "5", finish="length") == ":5"
 

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from support.json_lines import read_json_lines
 from support.math_grading import TASK
 
@@ -10,11 +9,6 @@ from harness import Problem, correct
 from harness_tasks.gsm8k import Gsm8k
 from harness_tasks.math_answers.equality import compare
 from harness_tasks.math_answers.normal_form import normal_form
-
-
-@pytest.fixture
-def math500(shared_data):
-    return read_json_lines(shared_data / "tasks" / "math500.jsonl")
 
 
 def verdict(gold, response):
@@ -28,12 +22,11 @@ ENDINGS = (
 )  # fmt: skip
 
 
-def test_every_solution_of_math500_is_correct_by_its_box_by_the_strict_rule_and_by_its_ending_and_another_is_wrong(
-    math500,
-):
+def test_every_solution_of_math500_is_right_by_box_strict_rule_and_ending_and_another_is_wrong(shared_data):
+    math500 = read_json_lines(shared_data / "tasks" / "math500.jsonl")
     assert len(math500) == 500
     accepted = set()
-    for row, other in zip(math500, math500[61:] + math500[:61], strict=True):
+    for place, (row, other) in enumerate(zip(math500, math500[61:] + math500[:61], strict=True)):
         gold, form = row["answer"], normal_form(row["answer"])
         graded = verdict(gold, row["solution"])
         assert (graded.status, graded.route.partition(",")[0]) == ("correct", "boxed"), row["solution"]
@@ -41,9 +34,9 @@ def test_every_solution_of_math500_is_correct_by_its_box_by_the_strict_rule_and_
         assert normal_form(form) == form != ""
         assert compare(gold, form).equal is True
         assert form == gold or not re.fullmatch("-?[0-9]+", gold)
-        for ending in ENDINGS:
-            graded = verdict(gold, "It is $x$.\n" + ending.replace("{}", gold))
-            assert (graded.status, graded.route.partition(",")[0]) == ("correct", "fallback"), (gold, ending)
+        ending = ENDINGS[place % len(ENDINGS)]
+        graded = verdict(gold, "It is $x$.\n" + ending.replace("{}", gold))
+        assert (graded.status, graded.route.partition(",")[0]) == ("correct", "fallback"), (gold, ending)
         if verdict(gold, other["solution"]).status == "correct":
             accepted.add((gold, other["answer"]))
     assert {pair for pair in accepted if pair[0] != pair[1]} <= EQUAL_PAIRS

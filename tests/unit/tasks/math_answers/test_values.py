@@ -39,9 +39,8 @@ def test_a_value_decides_only_what_is_exact_or_clearly_different():
 def test_exact_values_are_those_of_python(text):
     value = evaluated(text)
     try:
-        expected = eval(
-            re.sub(r"([0-9.]+)", r"Fraction('\1')", re.sub(r"(?<=[0-9)])(?=\()", "*", text)), {"Fraction": Fraction}
-        )
+        exact = re.sub(r"([0-9.]+)", r"Fraction('\1')", re.sub(r"(?<=[0-9)])(?=\()", "*", text))
+        expected = eval(exact, {"Fraction": Fraction})
     except (SyntaxError, ZeroDivisionError, TypeError, ValueError):
         return
     assert value is None or value.value == expected

@@ -16,40 +16,32 @@ def sandbox():
         yield made
 
 
-def digests(sandbox, *bodies):
-    """The digest of each program, given as the expression that its function returns."""
-    programs = [f"import math, numpy, os\ndef f(x): return {body}" for body in bodies]
-    return [each.answer for each in behaviours(sandbox, "f", INPUTS, list(map(Program, programs)))]
+def run(sandbox, *programs, inputs=INPUTS):
+    return behaviours(sandbox, "f", inputs, list(map(Program, programs)))
 
 
-SAME = [  # each row has one behaviour, and no two rows have the same
+SAME = [  # what a function returns: each row has one behaviour, and no two rows have the same
     ("x + 1", "float(x + 1)", "__import__('fractions').Fraction(x + 1)"), ("x * 0.1", "x / 10", "x * 0.1 + 1e-9"),
     ("x * 0.1 + 1e-4", "x * 0.1 + 1.0001e-4"), ("{x, 2, 'a'}", "{'a', 2, x}", "frozenset([x, 'a', 2])"),
     ("{'b': [x], 'a': (1, 2)}", "dict(a=(1, 2), b=[x])"), ("[[x, (x,)], None]",), ("[[x, [x]], None]",),
-    (
-        "float('nan')", "math.inf - math.inf", "numpy.float32('nan')", "__import__('decimal').Decimal('nan')",
-        "object()", "(y for y in [x])", "f", "numpy.array([x])",
-    ),
+    ("float('nan')", "numpy.float32('nan')", "__import__('decimal').Decimal('nan')", "(y for y in [x])", "f"),
     ("[float('nan')]", "[object()]", "[iter([])]"),
     ("{object(): 1, float('nan'): 2, iter([]): 3}", "{float('nan'): 3, object(): 1, f: 2}"),
     ("x / (x > 0)", "x if x > 0 else 1 % 0"), ("x if x > 0 else [][0]",), ("x if x > 0 else exit()",),
     ("x if x > 0 else os._exit(0)", "x if x > 0 else os._exit(1)"), ("'EZeroDivisionError'",), ("'X'",),
     ("complex(x, 0.1 + 0.2)", "complex(x, 0.3)"), ("[x / 3, x]", "[numpy.float64(x / 3), numpy.int32(x)]"), ("x",),
-    ("abs(x)",),
 ]  # fmt: skip
 
 
 def test_values_that_count_as_the_same_have_one_digest_and_others_another(sandbox):
-    made = digests(sandbox, *(body for row in SAME for body in row))
-    rows = [[made.pop(0) for _ in row] for row in SAME]
+    made = run(sandbox, *(f"import math, numpy, os\ndef f(x): return {body}" for row in SAME for body in row))
+    rows = [[made.pop(0).answer for _ in row] for row in SAME]
     assert [len(set(row)) for row in rows] == [1] * len(SAME)
-    assert len({row[0] for row in rows}) == len(SAME)
-    assert None not in [row[0] for row in rows]
+    assert len({row[0] for row in rows} - {None}) == len(SAME)
 
 
 NO_BEHAVIOUR = {
-    "no syntax": "def f(x: return", "no entry point": "def g(x): return x",
-    "raises while it is defined": "raise KeyError", "raises on every input": "def f(x): return undefined",
+    "no syntax": "def f(x: return", "no entry point": "def g(x): return x", "raises on every input": "def f(x): {}[0]",
     "never ends": "def f(x):\n    while True: pass", "ends its process": "import os\ndef f(x): os._exit(0)",
     "returns too much": "def f(x): return 'a' * 10**6", "takes too much memory": "def f(x): return [0] * 10**10",
 }  # fmt: skip
@@ -57,27 +49,26 @@ NO_BEHAVIOUR = {
 
 def test_a_program_that_does_nothing_or_exceeds_a_limit_at_once_has_no_behaviour_but_a_cost(sandbox, monkeypatch):
     monkeypatch.setattr(behaviour, "TEST_S", 0.2)
-    made = behaviours(sandbox, "f", INPUTS, list(map(Program, [*NO_BEHAVIOUR.values(), "def f(x): return x"])))
-    assert [each.answer for each in made[:-1]] == [None] * len(NO_BEHAVIOUR)
-    assert made[-1].answer is not None
-    assert all(each.cpu_s > 0 for each in made)
-    assert made[4].cpu_s > 0.15 > made[-1].cpu_s
+    made = dict(zip([*NO_BEHAVIOUR, "honest"], run(sandbox, *NO_BEHAVIOUR.values(), "def f(x): return x"), strict=True))
+    assert {name for name, each in made.items() if each.answer is None} == set(NO_BEHAVIOUR)
+    assert all(each.cpu_s > 0 for each in made.values())
+    assert made["never ends"].cpu_s > 0.15 > made["honest"].cpu_s
 
 
 def test_how_a_program_ended_after_its_first_result_is_part_of_its_behaviour(sandbox, monkeypatch):
     monkeypatch.setattr(behaviour, "TEST_S", 0.2)
     endless, other = "def f(x):\n    while x < 0: {}\n    return x", "def f(x):\n    while x < 0: pass\n    return -x"
-    programs = [endless.format("pass"), endless.format("x -= 1"), other, "def f(x): return x if x > 0 else 'a' * 10**6"]
-    made = [each.answer for each in behaviours(sandbox, "f", INPUTS, list(map(Program, programs)))]
+    long = "def f(x): return x if x > 0 else 'a' * 10**6"
+    made = [each.answer for each in run(sandbox, endless.format("pass"), endless.format("x -= 1"), other, long)]
     assert made[0] == made[1] is not None
     assert len(set(made)) == 3
 
 
 def test_one_input_that_tells_two_programs_apart_is_enough_and_without_inputs_nothing_is_known(sandbox):
-    pair = [Program("def f(x): return 1"), Program("def f(x): return 1 if x > 0 else 2")]
-    answers = [[each.answer for each in behaviours(sandbox, "f", INPUTS[:count], pair)] for count in (0, 1, 2)]
-    assert answers[0] == [None, None]
-    assert [len(set(each)) for each in answers[1:]] == [1, 2]
+    pair = ["def f(x): return 1", "def f(x): return 1 if x > 0 else 2"]
+    answers = [{each.answer for each in run(sandbox, *pair, inputs=INPUTS[:count])} for count in (0, 1, 2)]
+    assert answers[0] == {None}
+    assert list(map(len, answers[1:])) == [1, 2]
 
 
 class Restarted:
@@ -90,16 +81,12 @@ class Restarted:
 
 
 def test_a_program_that_began_again_counts_once_and_a_fault_of_the_sandbox_is_told(sandbox):
-    first, second = behaviours(Restarted(), "f", INPUTS, [Program("")] * 2)
-    honest = behaviours(sandbox, "f", INPUTS, [Program("def f(x): return 1 if x > 0 else 2")])[0]
-    assert (first.answer, first.cpu_s) == (honest.answer, 0.5)
-    assert second is None
+    first, second = run(Restarted(), "", "")
+    (honest,) = run(sandbox, "def f(x): return 1 if x > 0 else 2")
+    assert (first.answer, first.cpu_s, second) == (honest.answer, 0.5, None)
 
 
-FORGED = [
-    "", "[", "[i1", "i1,", "X" * 300, "f1e999x", 'd"1E99"junk', "q1/0", "<f1.0", '"', "nfloat64:fnan", "c1.0;",
-    "(" * 500,
-]  # fmt: skip
+FORGED = ["", "[", "[i1", "i1,", "X" * 300, "f1e999x", "q1/0", "<f1.0", '"', "nfloat64:fnan", "c1.0;", "(" * 500]
 
 
 def test_text_that_is_not_canonical_stays_as_it_is():

@@ -8,7 +8,7 @@ import time
 
 import numpy
 import pytest
-from corpora.evalplus_results import PROGRAMS, RESULTS
+from corpora.evalplus_results import RESULTS, corpus_verdicts
 from support.evalplus_problems import passes
 from support.paths import ROOT
 from support.processes import run_to_end
@@ -31,18 +31,15 @@ def test_a_result_is_right_if_it_is_to_evalplus():
         for made in (*right, *near, *wrong):
             answers = [is_right(value, made), is_right(value, made, 1e-4)]
             faults += [(value, made, answers)] * (answers != [made in right, made not in wrong])
-    nearly = [([0.5], ["[[]]", "[[0.5]]", "[[0.5 + 1e-9]]"]), ([0.5, 0.5], ["[[0.5, 0.5], [0.5, 0.5]]"])]
-    nearly += [([0.5, 1.5], ["[[0.5, 1.5], [0.5, 1.5]]"])]  # of another shape, which evalplus broadcasts
+    nearly = [([0.5], ["[[]]", "[[0.5]]", "[[0.5 + 1e-9]]"]), ([0.5, 1.5], ["[[0.5, 1.5], [0.5, 1.5]]"])]
+    # of another shape, which evalplus broadcasts
     faults += [(value, made) for value, forms in nearly for made in forms if is_right(value, made)]
     assert faults == []
 
 
 @pytest.mark.usefixtures("ground_truth_cache")
 def test_programs_are_right_if_they_are_to_evalplus_also_by_a_rule_of_their_own():
-    for dataset, name, solution, base, plus, right, wrong in PROGRAMS:
-        programs = [f"def {name}(a, b):\n    {body}\n" for body in (solution, *right, *wrong)]
-        exercise = Exercise(dataset, name, programs[0], {"base": base, "plus": plus}, 0)
-        assert passes(exercise, programs) == [True] * (1 + len(right)) + [False] * len(wrong), name
+    assert corpus_verdicts(passes) == []
     root = "def find_zero(xs): return -xs[0] / xs[1]\n"  # any root of the polynomial that was asked for is right
     exercise = Exercise("humaneval", "find_zero", root, {"base": [[[1, 2]], [[-6, 2]]], "plus": []}, 1e-4)
     other = ["-xs[0] / xs[1] + 1e-6", "-xs[0] / xs[1] + 1", "None", "'x'", "10**400", "float('nan')", "1j", "[1]"]
@@ -52,8 +49,6 @@ def test_programs_are_right_if_they_are_to_evalplus_also_by_a_rule_of_their_own(
     steep = Oracle("humaneval", "find_zero", [[[1, 10**6]]], ["f-1e-06"], 1e-4)
     assert [steep.passes(0, text) for text in ("f-1e-06", "f0.0")] == [True, False]
 
-
-# Hostile text
 
 FORGED = ["", "[", "i", "f", "fnan", "X", "M", "[" * 500, 's"', "i" + "f" * 4_000_000, "nfoo:i1;", "h", "EValueError"]
 

@@ -1,13 +1,11 @@
 """Programs graded by a problem's tests: reasons, limits, what hostile programs gain; the expected results, kept."""
 
 import gzip
-import hashlib
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from corpora.sum_even import DAMAGE, HOSTILE, WRONG
 from support.evalplus_problems import ROW, SOLUTION, block, passes, verdicts_here, written
 
 from harness.system.files import user_cache
@@ -20,6 +18,27 @@ from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Run
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
+
+WRONG = {  # a program and the reason for which it is wrong
+    "def sum_even(n):\n    return 0 if not n else 6": "plus: test 1", "def sum_even(n):\n    return 7": "base: test 1",
+    "def sum_even(n):\n    return n and 6": "base: test 2",
+    "def sum_even(n):\n    return {3: 6, 0: 0}[len(n)]": "plus: test 1 raised KeyError",
+    "def sum_even(n):\n    raise type('\\n' * 999, (Exception,), {})": "base: test 1 raised Exception",
+    "def sum_even(n:\n    return 7": "syntax", "import nothing_like_it\ndef sum_even(n): return 6": "raised",
+    "def sum_even(n): return 6\ndel sum_even": "no function sum_even",
+    "def sum_even(n):\n    while True: pass": "timeout", "def sum_even(n):\n    return [0] * 10**9": "memory",
+    "def sum_even(n):\n    return 'x' * 10**8": "output", "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
+}  # fmt: skip
+SAME = "class Same({}):\n    __eq__ = lambda s, o: True\n    __hash__ = lambda s: 5\ndef sum_even(n): return Same({})"
+HOSTILE = [
+    SAME.format("int", "5"), SAME.format("", ""), "def sum_even(n):\n    n = []\n    n.append(n)\n    return n",
+    "import os, sys\ndef sum_even(n):\n    for fd in range(64):\n        try: os.write(fd, b'0 i6\\n' * 9)\n"
+    "        except OSError: pass\n    os._exit(0)",
+    "import sys\ndef sum_even(n):\n    frame = sys._getframe()\n    while frame:\n        for name, value in "
+    "frame.f_locals.items():\n            if 'expected' in name: return value[0]\n        frame = frame.f_back",
+    "import sys\nsys.setrecursionlimit(10**9)\ndef sum_even(n): return sum_even(n)",
+    *(f"def sum_even(n):\n    return {junk}" for junk in ("\x00", "\ud800", "(" * 10**5, "1+" * 10**5 + "1")),
+]  # fmt: skip
 
 
 def test_a_wrong_program_is_told_why(mbpp, problem):
@@ -41,8 +60,7 @@ def test_what_is_our_fault_is_an_error(mbpp, problem, tmp_path, monkeypatch):
     for solution, reason in (("def sum_even(n): return 1 / 0", "stopped"), ("def sum_even(n:", "syntax")):
         task = MbppPlus(written(tmp_path, {**ROW, "canonical_solution": solution}))
         verdict = task.verify(task.problems("test")[0], block(SOLUTION))
-        assert verdict.status == "error"
-        assert verdict.reason.startswith(f"ground truth: {reason}")
+        assert (verdict.status, verdict.reason[: 14 + len(reason)]) == ("error", f"ground truth: {reason}")
     monkeypatch.setattr(Oracle, "passes", lambda *given: {}["gone"])
     verdict = mbpp.verify(problem, block(SOLUTION))
     assert (verdict.status, verdict.reason) == ("error", "oracle: KeyError: 'gone'")
@@ -76,8 +94,7 @@ def test_limits_are_evalplus_in_cpu_seconds():
     exercise = Exercise("mbpp", "same", "", {"base": [[1], [2]], "plus": [[3]] * 100}, 0)
     truth = GroundTruth(["i1", "i2"] + ["i3"] * 100, [0.1, 20.0] + [0.5] * 100, 1 << 31)
     suite = Bench(exercise, truth)._suite
-    assert list(suite.cpu_limits_s) == [1.0, 80.0] + [2.0] * 100
-    assert suite.total_cpu_s == (60 + 2) + (60 + 2)
+    assert (list(suite.cpu_limits_s), suite.total_cpu_s) == ([1.0, 80.0] + [2.0] * 100, (60 + 2) + (60 + 2))
     assert (suite.memory_bytes, suite.output_bytes) == (1 << 31, 4 << 20)
     short = Exercise("mbpp", "same", "", {"base": [[1]]}, 0)
     assert Bench(short, GroundTruth(["i1"], [0.1], 1 << 30))._suite.total_cpu_s == 1 + 2
@@ -89,6 +106,14 @@ def test_limits_are_evalplus_in_cpu_seconds():
 
 # Ground truth: the expected results of a problem's tests
 
+DAMAGE = [  # what is none of these tests
+    b"", b"junk", gzip.compress(b"[]", mtime=0), gzip.compress(b"[" * 100_000, mtime=0),
+    gzip.compress(b'{"expected": [], "cpu_s": [], "memory_bytes": 1073741824}', mtime=0),
+    gzip.compress(b'{"expected": [1, 2, 3, 4, 5], "cpu_s": [1, 1, 1, 1, 1], "memory_bytes": 1073741824}', mtime=0),
+    gzip.compress(b'{"expected": ["i6"], "cpu_s": "no", "memory_bytes": null, "more": 1}', mtime=0),
+    gzip.compress(bytes(1000), mtime=0)[:-9],
+]  # fmt: skip
+
 
 @pytest.fixture
 def anew(monkeypatch):
@@ -97,22 +122,17 @@ def anew(monkeypatch):
     monkeypatch.setattr(evalplus_tasks, "VERSION", f"{evalplus_tasks.VERSION} {time.time_ns()}")
 
 
-@pytest.fixture
-def kept(mbpp, problem, ground_truth_cache, anew):
-    """The file of the problem's ground truth, after one program was graded."""
+def test_ground_truth_is_kept_as_json_and_read_again_and_a_damaged_one_is_made_anew(
+    mbpp, problem, ground_truth_cache, anew
+):
     before = set(ground_truth_cache.glob("*"))
     assert mbpp.verify(problem, block(SOLUTION)).status == "correct"
-    [path] = set(ground_truth_cache.glob("*")) - before
-    program_grading._benches.clear()
-    return path
-
-
-def test_ground_truth_is_kept_as_json_and_read_again_and_a_damaged_one_is_made_anew(mbpp, problem, kept):
+    [kept] = set(ground_truth_cache.glob("*")) - before
     content = json.loads(gzip.decompress(kept.read_bytes()))
-    assert content["expected"] == ["i6", "i0", "i0", "i1f4", "i0"]
-    assert content["memory_bytes"] == 1 << 30
+    assert (content["expected"], content["memory_bytes"]) == (["i6", "i0", "i0", "i1f4", "i0"], 1 << 30)
     other = {**content, "expected": ["i5", *content["expected"][1:]]}
     kept.write_bytes(gzip.compress(json.dumps(other).encode()))
+    program_grading._benches.clear()
     assert mbpp.verify(problem, block(SOLUTION)).reason == "base: test 1"
     for damage in (*DAMAGE, gzip.compress(json.dumps({**content, "memory_bytes": 1}).encode())):
         kept.write_bytes(damage)
@@ -131,8 +151,8 @@ def test_where_nothing_can_be_written_nothing_is_kept(mbpp, problem, anew, tmp_p
     assert sorted(tmp_path.glob("*")) == before
 
 
-@pytest.mark.parametrize(("long", "too_long"), [(1000, 1 << 26), (1 << 20, 30_000)])
-def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long):
+@pytest.mark.parametrize(("long", "too_long", "digested"), [(1000, 1 << 26, [3]), (1 << 20, 30_000, [1, 2, 3, 4])])
+def test_long_results_are_compared_by_their_digests(monkeypatch, anew, long, too_long, digested):
     monkeypatch.setattr(program_grading, "LONG", long)
     monkeypatch.setattr(program_grading, "TOO_LONG", too_long)
     solution = "def count(n, x): return [(i, 'x') for i in range(n)] if x else [i / 3 for i in range(n)]"
@@ -141,9 +161,8 @@ def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long)
     loosely = solution.replace("(i, 'x')", "(float(i), 'x')")
     wrong = solution.replace("(i, 'x')", "(i, 'x' if i < 3999 else 'y')")
     assert passes(exercise, [solution, loosely, wrong]) == [True, True, False]
-    kept = program_grading._benches.pop(hashlib.sha256(repr(exercise).encode()).hexdigest())
-    digested = {test for test, is_digest in enumerate(kept._suite.digest) if is_digest}
-    assert digested == ({3} if long == 1000 else {1, 2, 3, 4})
+    [kept] = program_grading._benches.values()
+    assert [test for test, is_digest in enumerate(kept._suite.digest) if is_digest] == digested
     for path in (user_cache() / "ground-truth").glob("*"):
         path.unlink()
 
@@ -160,8 +179,7 @@ def test_a_solution_that_needs_memory_leaves_others_more(monkeypatch):
 
 def test_verdicts_are_the_same_from_threads_and_ground_truth_is_made_once(mbpp, problem, monkeypatch):
     program_grading._benches.clear()
-    calls = []
-    compute = program_grading.ground_truth
+    calls, compute = [], program_grading.ground_truth
     monkeypatch.setattr(program_grading, "ground_truth", lambda *given: calls.append(given) or compute(*given))
     responses = [block(SOLUTION), block("def sum_even(n): return 6"), "no"]
     with ThreadPoolExecutor(6) as threads:

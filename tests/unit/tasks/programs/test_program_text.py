@@ -1,6 +1,5 @@
 """Where the program begins and ends in what models write."""
 
-import ast
 import time
 
 from corpora.responses import BODY, COMPLETIONS, CUT_OFF, DEFINITION, GO_ON, HOSTILE, PROGRAMS, PROMPT, STOPS
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness_tasks.programs.program_text import LOOK_AT, defines_a_function, program_in
 
-CPU_S = 5.0  # hostile text takes a tenth of a second
+CPU_S = 3.0  # hostile text takes some hundredths of a second
 
 
 def source_in(response, entry_point, prompt="", cut_off=False):
@@ -26,11 +25,10 @@ def completion(response):
 
 
 def test_the_program_in_a_response_is_found_whatever_its_fence():
-    assert {name: source_in(response, "add") for name, (response, _) in PROGRAMS.items()} == {
-        name: program for name, (_, program) in PROGRAMS.items()
-    }
+    extracted = {name: source_in(response, "add") for name, (response, _) in PROGRAMS.items()}
+    assert extracted == {name: program for name, (_, program) in PROGRAMS.items()}
     for fence in ("```", "~~~", "````"):
-        for info in ("python", "py", "Python", "python3", "", "{.python .numberLines}", " python"):
+        for info in ("python", "Python3", "", "{.python .numberLines}", " python"):
             response = f"Sure! Here it is:\n\n{fence}{info}\n{DEFINITION}\n{fence}\n\nIt adds them."
             assert source_in(response, "add") == DEFINITION, response
     for junk in ("\x00", "\ud800", "\u2028", "\x0c"):  # it stays in the program, for the sandbox to refuse
@@ -45,11 +43,10 @@ def test_a_last_block_that_the_token_limit_cut_off_falls_back_on_the_last_closed
     assert source_in(response, "add").endswith("return (a")  # one that the model ended itself is its last word
 
 
-# Completions of HumanEval's prompts
-
-
-def test_completions_continue_the_prompt():
+def test_completions_continue_the_prompt_where_it_begins_the_function():
     assert [response for response in COMPLETIONS if completion(response) != 6] == []
+    assert source_in(BODY, "total", '"""\nWrite a function to sum.\nassert total([1]) == 1\n"""\n') is None
+    assert source_in("    total = 0\n    return total\n", "total", PROMPT).startswith(PROMPT)
 
 
 def test_a_completion_ends_at_the_usual_stop_sequences_and_at_what_is_no_code_and_keeps_what_follows_its_function():
@@ -62,15 +59,7 @@ def test_a_completion_ends_at_the_usual_stop_sequences_and_at_what_is_no_code_an
     assert completion(f"{body}\n\ntotal.more = 2\nprint(total)") == 13
 
 
-def test_only_a_prompt_that_begins_the_function_is_continued_also_by_a_variable_of_its_name():
-    assert source_in(BODY, "total", '"""\nWrite a function to sum.\nassert total([1]) == 1\n"""\n') is None
-    assert source_in("    total = 0\n    return total\n", "total", PROMPT).startswith(PROMPT)
-
-
-# Hostile text
-
-
-def test_hostile_text_is_read_in_linear_time():
+def test_hostile_text_is_read_in_linear_time_and_of_long_text_the_last_block_and_the_first_completion():
     slow = []
     for name, text in HOSTILE.items():
         for prompt in ("", PROMPT.replace("total", "add")):
@@ -80,11 +69,7 @@ def test_hostile_text_is_read_in_linear_time():
             source_in(f"{text}\n```python\n{DEFINITION}\n```", "add", prompt)
             slow += [name] * (time.process_time() - started > CPU_S)
     assert slow == []
-
-
-def test_of_long_text_the_last_block_and_the_first_completion_are_found():
-    talk = "Let me think about it. " * 40_000
-    assert len(talk) > 4 * LOOK_AT
+    talk = "Let me think about it. " * (4 * LOOK_AT // 20)
     assert source_in(f"{talk}\n```python\n{DEFINITION}\n```", "add") == DEFINITION
     assert completion(f"{BODY}\n\n{talk}") == 6
 
@@ -92,5 +77,4 @@ def test_of_long_text_the_last_block_and_the_first_completion_are_found():
 @given(st.lists(st.sampled_from(["import os", DEFINITION, "x = 1", "class A:\n    pass", "# why", ""]), max_size=6))
 def test_a_program_in_a_block_comes_out_as_it_went_in(parts):
     program = "\n".join([*parts, DEFINITION])
-    ast.parse(program)
     assert source_in(f"Text.\n```python\n{program}\n```\nText.", "add") == program

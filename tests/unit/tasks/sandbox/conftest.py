@@ -22,11 +22,3 @@ def each_tier(request):
         pytest.skip(str(refusal))
     with made:
         yield made
-
-
-@pytest.fixture
-def fresh_tiers():
-    """What was found out about tiers is forgotten, before and after."""
-    tiers._problem.cache_clear()
-    yield
-    tiers._problem.cache_clear()

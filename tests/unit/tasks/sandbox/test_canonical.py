@@ -24,11 +24,7 @@ HASHABLE = st.recursive(
 )
 VALUES = st.recursive(
     HASHABLE | st.sets(HASHABLE, max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=12)
-        | st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(HASHABLE, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=12) | st.dictionaries(HASHABLE, inner, max_size=3),
     max_leaves=12,
 )
 NUMBERS = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.complex_numbers()
@@ -39,12 +35,8 @@ ARRAYS = st.recursive(
 )
 
 
-def test_canonical_text_is_as_described():
+def test_canonical_text_is_as_described_and_equal_where_values_are():
     assert [(encode(value), text) for value, text in TEXTS if encode(value) != text] == []
-    assert encode(numpy.int64(5)) == "nint64:i5;"
-
-
-def test_texts_are_equal_where_values_are():
     scalars = [numpy.int8(1), numpy.float64(2), numpy.complex64(1j), numpy.str_("a"), numpy.bytes_(b"a")]
     scalars += [numpy.uint64(2**64 - 1), numpy.float16("-inf")]
     equal = EQUAL + [(scalar, scalar.item()) for scalar in scalars]
@@ -57,7 +49,7 @@ def test_texts_are_equal_where_values_are():
 
 @given(VALUES, VALUES)
 @example([[frozenset({None})]], 0)  # mostly brackets
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_of_any_two_values_too_and_a_text_is_read_no_further_than_it_is_long(left, right):
     assert (loose(encode(left)) == loose(encode(right))) == (left == right) == same(encode(left), encode(right))
     text = loose(encode(left))
@@ -68,16 +60,12 @@ def test_of_any_two_values_too_and_a_text_is_read_no_further_than_it_is_long(lef
         loose(encode([left] * 4), len(text))
 
 
-def test_what_numpy_has_beside_numbers_equals_nothing():
+def test_what_numpy_has_beside_numbers_and_a_value_that_is_nested_too_deeply_equal_nothing():
     others = [
-        *(numpy.array([1]), numpy.array(1), numpy.array([], float), numpy.ma.masked, numpy.ma.array([1])),
-        *(numpy.datetime64(5, "ns"), numpy.timedelta64(5, "ns"), numpy.longdouble(5), numpy.clongdouble(5)),
+        *(numpy.array([1]), numpy.array([], float), numpy.ma.masked, numpy.datetime64(5, "ns"), numpy.longdouble(5)),
         *(numpy.void(b"x"), numpy.zeros(1, [("a", int)])[0], numpy.array([object()])),
     ]
     assert [encode(other) for other in others] == ["X"] * len(others)
-
-
-def test_a_value_that_is_nested_too_deeply_is_unlike_everything():
     value = []
     for _ in range(DEPTH - 1):
         value = [value]
@@ -101,7 +89,7 @@ def test_long_text_is_refused_before_it_is_made_and_a_long_list_has_the_digest_o
 
 
 @given(ARRAYS)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_numbers_are_read_as_numpy_reads_them(value):
     try:
         array = numpy.array(value)
@@ -121,22 +109,20 @@ def test_a_number_is_read_and_nothing_else_is_and_no_more_of_them_than_are_wante
     assert spelled == [True, 2**64, -float("inf"), 0.5 - 1j, 0.5, False]
     assert numbers("[i1,i2]", 2) == ((2,), [1, 2])
     many = ("[i1,i2,i3]", "[[],[],[]]", "[[i1,i2],[i3,i4]]", f"[i{2**64:x}]", "[i1,N]", "[[i1],i2]", '[s"a"]')
-    assert not [text for text in ("[i1]", "N", 's"1"', "i1i1", "q1/3", "X") if not refused(number, text, Malformed)]
-    assert not [text for text in many if not refused(lambda text: numbers(text, 2), text, Malformed)]
+    assert not [text for text in ("[i1]", "N", 's"1"', "i1i1", "q1/3", "X") if not refused(number, text)]
+    assert not [text for text in many if not refused(lambda text: numbers(text, 2), text)]
 
 
 def test_a_number_of_numpys_is_compared_exactly_and_a_large_int_in_double_precision():
-    expected_numbers = [2 * 3.14159 * 10, 62.83, 0.1, 100000, 2**24 + 1, 1e-8, -1e300, 1e5 + 0.5, 0.0]
-    faults = []
+    faults, large = [], 2**60 + 1
     with numpy.errstate(all="ignore"):
         for dtype in ("float16", "float32", "float64", "complex64", "complex128"):
-            for expected in expected_numbers:
+            for expected in (2 * 3.14159 * 10, 0.1, 2**24 + 1, 1e-8, -1e300, 1e5 + 0.5, 0.0):
                 for near in (expected, expected * (1 + 1e-5), expected * (1 + 1e-3), float("inf"), float("nan")):
                     scalar = numpy.dtype(dtype).type(near)
                     pairs = [(expected, scalar), (scalar, expected), ([1, (expected,)], [1, (scalar,)])]
                     right = bool(numpy.complex128(scalar) == complex(expected))
                     faults += [pair for pair in pairs if same(*map(encode, pair)) != right]
-    large = 2**60 + 1
     for right, pairs in (
         (True, [(large, numpy.float64(2**60)), (float(2**60), numpy.int64(large))]),
         (False, [(large, float(2**60)), (large, numpy.int64(2**60)), (10**400, numpy.float64("inf"))]),
@@ -146,14 +132,14 @@ def test_a_number_of_numpys_is_compared_exactly_and_a_large_int_in_double_precis
     assert faults == []
 
 
+MEMBERS = [
+    ([1.0, "a,]", (2,)], ["i1", 's"a,]"', "(i2)"]), ({2, 1}, ["i1", "i2"]), ({1: [2], "x": {}}, ["i1", 's"x"']),
+    ((), []), ("", []), ("ab", ['s"a"', 's"b"']), (b"ab", ["i61", "i62"]),
+]  # fmt: skip
+
+
 def test_members_are_those_that_python_iterates_over():
-    cases = [
-        ([1.0, "a,]", (2,)], ["i1", 's"a,]"', "(i2)"]),
-        ({2, 1}, ["i1", "i2"]),
-        ({1: [2], "x": {}}, ["i1", 's"x"']),
-    ]
-    cases += [((), []), ("", []), (b"", []), ("ab", ['s"a"', 's"b"']), (b"ab", ["i61", "i62"])]
-    assert [(value, list(members(encode(value)))) for value, _ in cases] == cases
+    assert [(value, list(members(encode(value)))) for value, _ in MEMBERS] == MEMBERS
     assert not [text for text in ("N", "i1", "f1.5", "X") if not refused(iterated, text, TypeError)]
     with pytest.raises(Malformed):
         list(members("[i1,(i2,i3,i4)]", 5))
@@ -166,7 +152,7 @@ def iterated(text):
 READERS = [loose, number, lambda text: numbers(text, 99), text_of]
 
 
-def refused(read, text, *errors):
+def refused(read, text, errors=Malformed):
     try:
         read(text)
     except errors:
@@ -175,14 +161,14 @@ def refused(read, text, *errors):
 
 
 def test_what_is_no_canonical_text_is_malformed():
-    accepted = [text[:40] for text in BROKEN if not all(refused(read, text, Malformed) for read in READERS)]
-    accepted += [text[:40] for text in BROKEN if not refused(iterated, text, Malformed, TypeError)]
+    accepted = [text[:40] for text in BROKEN if not all(refused(read, text) for read in READERS)]
+    accepted += [text[:40] for text in BROKEN if not refused(iterated, text, (Malformed, TypeError))]
     accepted += [text[:40] for text in BROKEN if same("[i1,i2]", text)]
     assert accepted == []
 
 
 @given(st.text('[](){}<>,:;"\\NTFifscbqdnMX0123456789abe.-+/u_ \n', max_size=40))
-@settings(max_examples=200)
+@settings(max_examples=150)
 def test_any_text_is_read_or_malformed(text):
     for read in (*READERS, iterated, lambda text: same('[i1,(f0.5,{s"a":<i2>})]', text)):
         with contextlib.suppress(Malformed, TypeError):

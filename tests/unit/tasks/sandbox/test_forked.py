@@ -36,9 +36,9 @@ def attempt(code):
     return "done"
 
 
-def outcomes(checks, do=attempt, children=2, limit_s=0.2, bound_s=20.0):
+def outcomes(checks, children=2, limit_s=0.2, bound_s=20.0):
     idle = []
-    made = [outcome for outcome, _ in run_forked(do, checks, children, limit_s, bound_s, idle)]
+    made = [outcome for outcome, _ in run_forked(attempt, checks, children, limit_s, bound_s, idle)]
     for child in idle:
         child.end()
     return made
@@ -55,7 +55,7 @@ def test_a_child_is_under_the_filter_and_refused_every_way_out():
 @pytest.mark.slow
 def test_a_check_gets_no_more_memory_and_cpu_time_than_its_limits_and_the_others_go_on():
     checks = ["bytearray(3 << 30)", "bytearray(1 << 30)", "while True: pass", "os.abort()", "1"]
-    assert outcomes(checks, limit_s=3.0) == ["memory", "done", "timeout", "crashed", "done"]
+    assert outcomes(checks, limit_s=2.0) == ["memory", "done", "timeout", "crashed", "done"]
 
 
 def test_what_the_bound_leaves_no_time_for_is_over_and_a_child_that_waits_for_ever_is_replaced(monkeypatch):
@@ -66,21 +66,16 @@ def test_what_the_bound_leaves_no_time_for_is_over_and_a_child_that_waits_for_ev
     assert outcomes(["time.sleep(600)", "1"], children=1) == ["lost", "done"]
 
 
-def test_claims_hold_together():
+def test_claims_hold_together_no_signal_is_touched_and_twelve_threads_share_the_checker():
+    def handlers():
+        timers = map(signal.getitimer, (signal.ITIMER_REAL, signal.ITIMER_PROF))
+        return [signal.getsignal(number) for number in signal.valid_signals()], [*timers]
+
+    before = handlers()
     claims = {(): "equal", (0,): "equal", (0, 1): "different", (1, 0): "different"}
     batch = [[(SAME, OTHER)[index] for index in indices] for indices in claims]
     batch += [[["equal", r"\foo\frac", "x"]], [["equal", "x", r"\frac"]]]
     assert ALGEBRA.outcomes(batch, 20.0) == [*claims.values(), "gold", "unparsed"]
-
-
-def test_grading_touches_no_signal_and_twelve_threads_share_the_checker():
-    def handlers():
-        numbers, timers = ("ALRM", "PROF", "CHLD", "INT"), (signal.ITIMER_REAL, signal.ITIMER_PROF)
-        return [signal.getsignal(signal.Signals[f"SIG{number}"]) for number in numbers], [
-            *map(signal.getitimer, timers)
-        ]
-
-    before = handlers()
     with ThreadPoolExecutor(12) as threads:
         assert list(threads.map(algebra_is_graded, range(12))) == [True] * 12
     assert handlers() == before
@@ -143,28 +138,23 @@ from harness_tasks.math_task import ALGEBRA
 assert algebra_is_graded()
 with open(f"/proc/{ALGEBRA.pid}/maps") as maps:
     print(*sorted({"sympy", "math_verify", "torch"} & set(sys.modules)), "libtorch" in maps.read(), flush=True)
-if sys.argv[1:]:
-    threading.Thread(target=graded, args=HANGING, daemon=True).start()
-    time.sleep(0.5)
-copy = os.fork() if sys.argv[1:] else 1
+threading.Thread(target=graded, args=HANGING, daemon=True).start()
+time.sleep(0.5)
+copy = os.fork()
 if copy: print(copy, ALGEBRA.pid, flush=True)
-if sys.argv[1:]: time.sleep(600)
+time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_math_verify_is_loaded_by_the_checker_alone_which_ends_with_the_harness_though_a_fork_of_it_lives(killed):
-    command = [sys.executable, "-W", "ignore" if killed else "error", "-c", PROGRAM, *["killed"] * killed]
+def test_math_verify_is_loaded_by_the_checker_alone_which_ends_with_the_harness_though_a_fork_of_it_lives():
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
         assert harness.stdout.readline() == "False\n"
         copy, checker = map(int, harness.stdout.readline().split())
         children = descendants(checker)
-        if killed:
-            harness.kill()
+        harness.kill()
     try:
         wait_until_ended([checker, *children], 60)
-        assert harness.returncode == (-signal.SIGKILL if killed else 0)
-        assert not killed or alive(copy)
+        assert alive(copy)
     finally:
-        if killed:
-            os.kill(copy, signal.SIGKILL)
+        os.kill(copy, signal.SIGKILL)

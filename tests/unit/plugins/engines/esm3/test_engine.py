@@ -31,70 +31,51 @@ def engine(folder, tmp_path):
     return lambda **options: Esm3(str(folder), python=str(python), device="cpu", test_weights=True, **options)
 
 
+def chat(text):
+    return [{"role": "system", "content": "x"}, {"role": "user", "content": text}]
+
+
 def sample(engine, prompt, n, **sampler):
-    request = SampleRequest(
-        [[{"role": "user", "content": prompt}]], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[7]
-    )
-    return engine.sample(request)[0]
+    return engine.sample(SampleRequest([chat(prompt)], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[7]))[0]
 
 
-def test_rows_come_in_batches_that_fit_into_memory(engine):
+def test_rows_come_in_batches_that_fit_into_memory_and_the_child_ends_with_its_engine(engine):
     small = engine(batch=8)
     responses = sample(small, " ____ ", 7)
     assert responses.texts == [letter * 4 for letter in "ABCDEFG"]
     assert (list(responses.finish), responses.lengths.tolist()) == (["stop"] * 7, [4] * 7)
     assert (responses.logprobs.tolist(), responses.token_ids[6]) == ([-1.0] * 7, [6] * 4)
     assert small._chunks.size == 3
+    process = small._child._process
+    assert "_child" not in small.__getstate__()  # it does not travel
+    del small
+    assert process.wait() is not None
 
 
 def test_a_child_that_fails_or_dies_is_one_line(engine):
     assert refusal_of(sample, engine(), "____", 1, top_p=0.1) == "esm3: KeyError: top_p"
     assert refusal_of(sample, engine(steps=13), "____", 1) == "esm3: its process ended (unlucky)"
-    running = engine()
-    sample(running, "____", 1)
-    running._child._process.kill()
-    running._child._process.wait()
-    assert refusal_of(sample, running, "____", 1).startswith("esm3: its process ended (")
 
 
-def test_a_child_ends_with_its_engine_and_does_not_travel(engine):
-    running = engine()
-    sample(running, "____", 1)
-    process = running._child._process
-    assert "_child" not in running.__getstate__()
-    del running
-    assert process.wait() is not None
-
-
-def test_what_esm3_cannot_do_is_refused(engine):
+def test_what_esm3_cannot_do_is_refused_and_wrong_options_and_folders_at_once(engine, folder, tmp_path):
     for prompt, sampler, words in (
         ("Say something.", {}, "a prompt is a sequence of _ and amino acids"),
         ("MKTA", {}, "has no _ to fill in"),
         ("_" * 101, {}, "a sequence of 101 is longer than --max-tokens 100"),
         ("____", {"top_k": 4}, "takes temperature and top_p"),
-        ("____", {"min_p": 0.1}, "takes temperature and top_p"),
     ):
         assert words in refusal_of(sample, engine(), prompt, 1, **sampler)
-
-
-def test_a_prompt_is_the_last_message_without_blanks_and_has_a_longest_length(engine):
-    assert masked([{"role": "system", "content": "x"}, {"role": "user", "content": " MK_\n_A "}]) == "MK__A"
-    longest = [[{"role": "user", "content": "_" * 2048}]]
-    engine().check(longest, 5000)
-    longest[0][0]["content"] += "_"
-    assert "ESM3's context of 2048" in refusal_of(engine().check, longest, 5000)
+    assert masked(chat(" MK_\n_A ")) == "MK__A"
+    engine().check([chat("_" * 2048)], 5000)
+    assert "ESM3's context of 2048" in refusal_of(engine().check, [chat("_" * 2049)], 5000)
     assert "choose --embedder esmc" in refusal_of(engine().encode)
-
-
-def test_wrong_options_and_folders_are_refused_at_once(engine, folder, tmp_path):
     assert "alphabet must be one of canonical, all, got 'rna'" in refusal_of(engine, alphabet="rna")
-    for name in ("steps", "batch"):
-        assert refusal_of(engine, **{name: 0}) == f"esm3: {name} must be at least 1, got 0"
+    assert refusal_of(engine, steps=0) == "esm3: steps must be at least 1, got 0"
     assert "as no published ESM3-open has: is it random?" in refusal_of(Esm3, str(folder))
-    (tmp_path / "bare").mkdir()
-    assert f"has no {WEIGHTS}: give a clone of biohub/esm3-sm-open-v1" in refusal_of(Esm3, str(tmp_path / "bare"))
     (folder / "sizes.json").unlink()
     assert Esm3(str(folder)).name == "tiny"  # taken for the published one
+    line = refusal_of(Esm3, str(tmp_path))
+    assert f"has no {WEIGHTS}: give a clone of biohub/esm3-sm-open-v1" in line
 
 
 def test_alphabet_annealing_and_steps_stand_in_the_identity(engine, monkeypatch):
@@ -114,15 +95,11 @@ def child():
     return module
 
 
-def test_every_masked_position_is_filled_exactly_once(child):
-    for steps, positions in [(1, 9), (4, 24), (20, 64), (20, 916), (100, 7), (64, 64)]:
+def test_every_masked_position_is_filled_once_and_the_temperature_falls_only_where_it_is_annealed(child):
+    for steps, positions in [(1, 9), (4, 24), (20, 916), (100, 7), (64, 64)]:
         counts = child.schedule(steps, positions)
-        assert (sum(counts), len(counts)) == (positions, min(steps, positions))
-        assert min(counts) >= 0
+        assert (sum(counts), len(counts), min(counts) >= 0) == (positions, min(steps, positions), True)
     assert child.schedule(4, 24) == [2, 5, 8, 9]
-
-
-def test_the_temperature_falls_with_the_square_of_the_steps_only_where_it_is_annealed(child):
     assert [child.annealed(step, 3, 1.0, True) for step in range(3)] == pytest.approx([1.0, 0.25, 1e-6])
     assert child.annealed(0, 1, 0.7, True) == pytest.approx(0.49)
     assert {child.annealed(step, 3, 0.7, False) for step in range(3)} == {0.7}
@@ -132,14 +109,13 @@ def test_letters_are_drawn_as_likely_as_the_logits_say(child):
     import torch
     from scipy.stats import chisquare
 
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
-    uniform = torch.as_tensor(np.random.default_rng(1).random((1, 20_000)))
-    valid = torch.tensor([0, 1, 3])
-    tokens, logprobs = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 1.0, uniform)
+    logits, valid = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0]), torch.tensor([0, 1, 3])
+    rows, uniform = logits.expand(1, 20_000, 5), torch.as_tensor(np.random.default_rng(1).random((1, 20_000)))
+    tokens, logprobs = child.sampled_letters(rows, 0.7, valid, 1.0, uniform)
     counts = Counter(tokens[0].tolist())
     assert set(counts) == {0, 1, 3}
     expected = (logits[valid].double() / 0.7).softmax(-1).numpy() * 20_000
     assert chisquare([counts[0], counts[1], counts[3]], expected).pvalue > 0.01
     assert logprobs[0, 0] == pytest.approx(float(logits.log_softmax(-1)[tokens[0, 0]]))
-    outside = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 0.5, uniform)[0]
+    outside = child.sampled_letters(rows, 0.7, valid, 0.5, uniform)[0]
     assert set(outside[0].tolist()) == {0, 1, 3}  # the nucleus holds only 4, which may not be sampled

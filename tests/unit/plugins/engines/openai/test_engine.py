@@ -6,68 +6,51 @@ import math
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
-from support.openai_client import (
+from support.openai_server import (
     CHAT,
+    MODEL,
     OTHER,
     SECRET,
     UNKNOWN,
-    parrot_texts,
-    sample,
-    short_pauses,  # noqa: F401
-)
-from support.openai_server import (
-    MODEL,
-    dribble,
     embedded,
-    endless,
     half,
     none,
+    parrot_texts,
     raw,
     reset,
+    sample,
     serving,
-    silent,
+    short_pauses,  # noqa: F401
     status,
     tiny24,
+    trickle,
 )
 from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness.testing import checks
+from harness_plugins.engines.openai import requests
 from harness_plugins.engines.openai.engine import LONG_SEEDS, SEEDS, OpenAI, base_url, seed_base
 from harness_plugins.samplers.plain import MinP, Nucleus
 
-
-@pytest.fixture(autouse=True)
-def _quick(short_pauses):  # noqa: F811
-    """No test waits for a server that is busy."""
-
-
-@pytest.fixture(scope="module")
-def model_server():
-    """The embedded model, served."""
-    with serving(generate=tiny24) as (url, _):
-        yield url
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @pytest.mark.parametrize("check", checks("engine"), ids=str)
-def test_it_conforms(check, model_server):
-    check(OpenAI(url=model_server))
+def test_it_conforms(check):
+    with serving() as (url, _):
+        check(OpenAI(url=url))
 
 
-@pytest.mark.parametrize(
-    ("api", "sampler", "stop"),
-    [
-        ("chat", MinP(), ()),
-        ("completions", Nucleus(), (")", " *")),
-    ],
-    ids=str,
-)
-def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler, stop):
-    (served,) = sample(OpenAI(url=model_server, api=api), sampler=sampler, max_tokens=24, seeds=[3], stop=stop)
+@pytest.mark.parametrize(("api", "sampler", "stop"), [("chat", MinP(), ()), ("completions", Nucleus(), (")", " *"))])
+def test_what_is_served_is_what_the_engine_in_this_process_draws(api, sampler, stop):
+    with serving(generate=tiny24) as (url, _):
+        (served,) = sample(OpenAI(url=url, api=api), sampler=sampler, max_tokens=24, seeds=[3], stop=stop)
     seeds = [seed_base(3, LONG_SEEDS) + row for row in range(4)]
     here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds, stop=stop))
     for column in ("texts", "finish", "token_ids", "lengths"):
@@ -75,36 +58,21 @@ def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, a
     np.testing.assert_allclose(served.logprobs, [row.logprobs[0] for row in here], atol=1e-4)
 
 
-def test_hidden_states_and_steering_are_refused():
-    with serving() as (url, _):
-        engine = OpenAI(url=url)
-        sampled = sample(engine)[0]
-        line = "openai: a server gives no hidden states: choose --embedder sentence or tfidf"
-        assert refusal_of(engine.encode, CHAT, sampled, ["mean"]) == line
-        assert engine.encode(CHAT, sampled, []) == {}
-        steering = type("Steering", (Sampler,), {"steers": True})()
-        assert "Steering steers decoding itself" in refusal_of(sample, engine, sampler=steering)
-
-
-# What the server takes and gives.
-
-
 def test_a_field_that_the_server_refuses_is_left_out_unless_the_sampler_needs_it():
     for name in ("return_token_ids", "logprobs"):
         with serving(refuses=(name,)) as (url, behaviour):
             engine = OpenAI(url=url)
-            engine.check([CHAT], 8)
+            lacks = engine.check([CHAT], 8)
             behaviour.bodies.clear()
             (responses,) = sample(engine)
         others = {"return_token_ids", "logprobs", "seed", "repetition_penalty", "top_k"} - {name}
         assert not any(name in body or others - set(body) for body in behaviour.bodies)
         assert len(responses) == 4
-        assert np.isnan(responses.logprobs).all() == (name == "logprobs")
+        assert np.isnan(responses.logprobs).all() == ("no log-probabilities" in lacks) == (name == "logprobs")
         assert (responses.token_ids is None) == (name == "return_token_ids")
     with serving(**UNKNOWN, refuses=("min_p",)) as (url, behaviour):
         line = refusal_of(sample, OpenAI(url=url), sampler=MinP(), n=1)
     assert "refuses min_p, which the sampler needs" in line
-    assert "choose another --sampler" in line
     assert ["min_p" in body for body in behaviour.bodies] == [True]
 
 
@@ -114,12 +82,10 @@ def test_the_identity_is_the_models_and_not_the_places():
         assert first == second
         assert first["served"] == {"owned_by": "vllm", "root": MODEL}
         assert url not in json.dumps(first)
-        kinds = set()
-        for owner in ("vllm", "llamacpp", "someone"):
-            behaviour.owner = owner
-            kinds.add((owner, OpenAI(url=url).identity()["logprob_kind"]))
-    own, unfiltered = "sum, as the server gives them", "sum, temperature 1, unfiltered"
-    assert kinds == {("vllm", unfiltered), ("llamacpp", unfiltered), ("someone", own)}
+        behaviour.owner = "someone"
+        kinds = first["logprob_kind"], OpenAI(url=url).identity()["logprob_kind"]
+    assert kinds == ("sum, temperature 1, unfiltered", "sum, as the server gives them")
+    assert (OpenAI(model="/models/qwen/").name, OpenAI(model="org/qwen").name) == ("qwen", "org/qwen")
 
 
 # What is refused before anything is sampled: one line.
@@ -128,17 +94,16 @@ def test_the_identity_is_the_models_and_not_the_places():
 def test_a_wrong_or_missing_key_is_refused_with_its_variable_and_never_shown(monkeypatch):
     with serving(key="another") as (url, _):
         assert "refuses no key in OPENAI_API_KEY" in refusal_of(OpenAI(url=url).identity)
-        assert "key_env=MINE, but no such" in refusal_of(OpenAI(url=url, key_env="MINE").identity)
+        mine = OpenAI(url=url, key_env="MINE")
+        assert "key_env=MINE, but no such" in refusal_of(mine.identity)
         monkeypatch.setenv("OPENAI_API_KEY", SECRET)
         line = refusal_of(OpenAI(url=url).identity)
         assert line.startswith(f"openai: the server at {url} refuses the key in OPENAI_API_KEY (401: Incorrect API key")
-        assert "[key]" in line
-        assert SECRET not in line
-        assert line.isprintable()
+        assert ("[key]" in line, SECRET in line, line.isprintable()) == (True, False, True)
         monkeypatch.setenv("MINE", "two\nlines")
-        assert "key in MINE holds characters that no key" in refusal_of(OpenAI(url=url, key_env="MINE").identity)
+        assert "key in MINE holds characters that no key" in refusal_of(mine.identity)
         monkeypatch.setenv("MINE", " another\n")
-        assert OpenAI(url=url, key_env="MINE").name == MODEL
+        assert mine.name == MODEL
 
 
 def test_a_model_that_is_not_served_is_refused_with_the_nearest_name():
@@ -150,61 +115,61 @@ def test_a_model_that_is_not_served_is_refused_with_the_nearest_name():
         OpenAI(url=url, model=MODEL).check([CHAT], 8)
         line = refusal_of(OpenAI(url=url, model="tiny42").check, [CHAT], 8)
         assert f"nothing at {url}/chat/completions for model 'tiny42'" in line
-    assert (OpenAI(model="/models/qwen/").name, OpenAI(model="org/qwen").name) == ("qwen", "org/qwen")
 
 
 def test_a_context_that_is_too_short_is_refused_with_what_fits():
+    length = len(embedded()._checkpoint.prompt_ids(CHAT))
     with serving() as (url, behaviour):
         engine = OpenAI(url=url)
-        long = [{"role": "user", "content": "24 " * 200}]
         engine.check([CHAT], 40)
         assert [body["max_tokens"] for body in behaviour.bodies] == [1]
         line = refusal_of(engine.check, [OTHER, CHAT], 4000)
-        length = len(embedded()._checkpoint.prompt_ids(CHAT))
         assert line.startswith(f"tiny24: the longest prompt has {length} tokens, and --max-tokens 4000 more do not fit")
         assert line.endswith(f"a context of 128: --max-tokens can be {128 - length} at most")
-        line = refusal_of(engine.check, [CHAT, long], 8)
-        assert "refuses the longest prompt or --max-tokens" in line
-        assert "maximum context length" in line
+        line = refusal_of(engine.check, [CHAT, [{"role": "user", "content": "24 " * 200}]], 8)
+        assert "refuses the longest prompt or --max-tokens (400: This model's maximum context length" in line
         assert engine.check([], 8) == ""
 
 
-def test_an_address_is_taken_as_people_write_it_and_parameters_that_cannot_be_are_refused(monkeypatch):
+def test_an_address_is_taken_as_people_write_it_and_what_cannot_be_is_refused(monkeypatch):
     endings = ("", "/", "/v1/", "/v1/chat/completions", "/v1/completions/")
     assert {base_url(f"http://host:8000{ending}") for ending in endings} == {"http://host:8000/v1"}
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
-    assert OpenAI()._server.url == "http://127.0.0.1:1/v1"
+    engine = OpenAI()
+    assert engine._server.url == "http://127.0.0.1:1/v1"
     for given, reason in (
         ({"api": "responses"}, "api must be chat or completions"),
         ({"concurrency": 0}, "concurrency must be finite and at least 1"),
         ({"price_in": math.inf}, "price_in must be finite and at least 0"),
-        ({"timeout_s": 0.0}, "timeout_s must be finite and at least 0.001"),
         ({"url": "http://me:sk-1234567@host/v1"}, "url must hold no user, password or query"),
-        ({"url": "https://host/v1?api-key=sk-1234567"}, "url must hold no user, password or query"),
         ({"url": "ftp://host/v1"}, "url must be http://"),
         ({"url": "http://host:port/v1"}, "url is no address"),
     ):
         line = refusal_of(OpenAI, **given)
         assert reason in line
         assert "sk-1234567" not in line
+    assert refusal_of(engine.encode, CHAT, None, ["mean"]).endswith("choose --embedder sentence or tfidf")
+    steering = type("Steering", (Sampler,), {"steers": True})()
+    assert "Steering steers decoding itself" in refusal_of(sample, engine, sampler=steering)
 
 
 # The rows of a call.
 
 
 def test_some_rows_are_those_of_the_whole_and_each_prompt_is_done_with_its_last_request():
-    finished, reported, tokens = {}, [], []
+    finished, reported, tokens, rows = {}, [], [], [[2, 17, 18], [0]]
     with serving() as (url, _):
         engine = OpenAI(url=url)
-        whole = sample(
-            engine, [CHAT, OTHER], n=20, done=finished.__setitem__, report=reported.append, tokens=tokens.append
-        )
+        told = {"done": finished.__setitem__, "report": reported.append, "tokens": tokens.append}
+        whole = sample(engine, [CHAT, OTHER], n=20, **told)
         assert [list(responses.texts) for responses in whole] == [parrot_texts(range(20), seed=seed) for seed in (7, 8)]
         assert [finished[j].texts for j in (0, 1)] == [responses.texts for responses in whole]
-        assert sum(reported) == 40
-        assert sum(tokens) == sum(sum(responses.lengths) for responses in whole) > 0
-        rows = [[2, 17, 18], [0]]
-        some = sample(engine, [CHAT, OTHER], n=20, rows=rows, done=finished.__setitem__)
+        assert (sum(reported), sum(tokens)) == (40, sum(sum(responses.lengths) for responses in whole))
+
+        async def notebook():  # where an event loop runs already
+            return sample(engine, [CHAT, OTHER], n=20, rows=rows, done=finished.__setitem__)
+
+        some = asyncio.run(notebook())
     for j in (0, 1):
         assert list(some[j].texts) == list(finished[j].texts) == [whole[j].texts[row] for row in rows[j]]
 
@@ -225,8 +190,8 @@ def test_a_prompt_that_the_server_refuses_changes_nothing_for_the_others():
 
 
 def test_a_server_that_does_not_know_stop_strings_is_cut_at_the_first_one():
-    def goes_on(body, prompt, seeds):
-        return [("It is 24.\n\nQuestion: and 25?", "length", [1] * 8, -1.0)]
+    def goes_on(body, prompt, seed):
+        return "It is 24.\n\nQuestion: and 25?", "length", [1] * 8, -1.0
 
     with serving(generate=goes_on) as (url, behaviour):
         (responses,) = sample(OpenAI(url=url, api="completions"), n=1, stop=["25", "\nQuestion:"])
@@ -236,31 +201,21 @@ def test_a_server_that_does_not_know_stop_strings_is_cut_at_the_first_one():
     assert np.isnan(responses.logprobs).all()
 
 
-def test_it_also_runs_where_an_event_loop_runs_already():
-    async def notebook():
-        return sample(OpenAI(url=url))[0]
-
-    with serving() as (url, _):
-        assert list(asyncio.run(notebook()).texts) == parrot_texts(range(4))
-
-
 TRANSIENT = {
     "429": status(429),
     "503": status(503),
     "reset": reset,
     "half": half,
     "no json": raw(b"{'choices': ["),
-    "a choice is a number": raw(b'{"choices": [3]}'),
     "no message": raw(b'{"choices": [{"index": 0, "finish_reason": "stop"}]}'),
-    "unfinished": raw(b'{"choices": [{"index": 0, "message": {"content": "ha"}}]}'),
-    "deep": raw(b"[" * 200_000),
     "aborted": raw(b'{"choices": [{"index": 0, "finish_reason": "abort", "message": {"content": "ha"}}]}'),
     "broken gzip": raw(b"not gzip at all", headers={"Content-Encoding": "gzip"}),
-    "endless": endless,
+    "endless": trickle(b" " * 2**16, 0),
 }
 
 
-def test_a_failure_is_tried_again_with_the_same_seed_and_one_that_stays_is_a_missing_row_with_its_reason():
+def test_a_failure_is_tried_again_with_the_same_seed_and_one_that_stays_is_a_missing_row_with_its_reason(monkeypatch):
+    monkeypatch.setattr(requests, "MOST_BYTES", 2**20)
     base, wrong = seed_base(7, SEEDS), []
     with serving(**UNKNOWN) as (url, behaviour):
         for name, fault in TRANSIENT.items():
@@ -290,9 +245,9 @@ def test_a_failure_is_tried_again_with_the_same_seed_and_one_that_stays_is_a_mis
 
 
 def test_a_request_takes_no_longer_than_its_time_and_counts_as_three_tries():
-    with serving(**UNKNOWN, fault=dribble) as (url, behaviour):
-        line = refusal_of(sample, OpenAI(url=url, timeout_s=1.0, retries=8), n=1)
-    assert line == "openai: none of 1 responses came: no answer within 1 s (3 tries)"
+    with serving(**UNKNOWN, fault=trickle(b" ", 0.05)) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url, timeout_s=0.5, retries=8), n=1)
+    assert line == "openai: none of 1 responses came: no answer within 0.5 s (3 tries)"
     assert len(behaviour.bodies) == 3
 
 
@@ -312,15 +267,14 @@ def test_as_many_requests_are_in_flight_as_allowed_and_no_more():
 
 
 def test_a_server_that_wants_a_pause_of_hours_or_whose_quota_is_spent_gets_no_more_requests():
-    for code, wanted in ((503, "601"), (429, "inf")):
-        with serving(**UNKNOWN, fault=status(code, "slow down", {"Retry-After": wanted})) as (url, behaviour):
-            line = refusal_of(sample, OpenAI(url=url, concurrency=2), n=20)
-        assert f"{code}: slow down; it asks to wait " in line
-        assert line.endswith(" s: run the same command later")
-        assert len(behaviour.bodies) <= 4
-    with serving(**UNKNOWN, fault=status(429, "You exceeded your current quota")) as (url, behaviour):
-        assert "exceeded your current quota" in refusal_of(sample, OpenAI(url=url, concurrency=1), n=4)
-    assert len(behaviour.bodies) == 1
+    for fault, words in (
+        (status(503, "slow down", {"Retry-After": "601"}), "503: slow down; it asks to wait 601 s: run the same"),
+        (status(429, "slow down", {"Retry-After": "inf"}), "429: slow down; it asks to wait inf s: run the same"),
+        (status(429, "You exceeded your current quota"), "exceeded your current quota"),
+    ):
+        with serving(**UNKNOWN, fault=fault) as (url, behaviour):
+            assert words in refusal_of(sample, OpenAI(url=url, concurrency=1), n=20)
+        assert len(behaviour.bodies) == 1
 
 
 def test_after_ten_unanswered_requests_in_a_row_the_server_is_given_up():
@@ -328,21 +282,17 @@ def test_after_ten_unanswered_requests_in_a_row_the_server_is_given_up():
         line = refusal_of(sample, OpenAI(url=url, concurrency=2, retries=0), n=100)
     assert line == "openai: none of 100 responses came: 500: overloaded (1 try)"
     assert 10 <= len(behaviour.bodies) <= 11
-    nine_of_ten = ([status(500)] * 9 + [none]) * 4
-    with serving(**UNKNOWN, faults=nine_of_ten) as (url, _):
-        assert len(sample(OpenAI(url=url, concurrency=1, retries=0), n=40)[0]) == 4
+    with serving(**UNKNOWN, faults=([status(500)] * 9 + [none]) * 2) as (url, _):
+        assert len(sample(OpenAI(url=url, concurrency=1, retries=0), n=20)[0]) == 2
 
 
 def test_ctrl_c_ends_a_request_under_way():
     def interrupt(handler, body):
         os.kill(os.getpid(), signal.SIGINT)
-        silent(handler, body)
+        time.sleep(600)
 
     with serving(**UNKNOWN, fault=interrupt) as (url, _), pytest.raises(KeyboardInterrupt):
         sample(OpenAI(url=url, concurrency=1), n=40)
-
-
-# Something that is no such server.
 
 
 def test_a_page_a_redirect_and_no_server_are_named_as_what_they_are():
@@ -354,14 +304,6 @@ def test_a_page_a_redirect_and_no_server_are_named_as_what_they_are():
         behaviour.fault, behaviour.bodies = raw(b"", 302, {"Location": "http://127.0.0.1:9/"}), []
         assert "redirects (302): give the url that it leads to" in refusal_of(OpenAI(url=url).check, [CHAT], 8)
         assert len(behaviour.bodies) == 1
-    with serving() as (url, _):
-        pass
     line = refusal_of(OpenAI(url=url).identity)
     assert line.startswith(f"openai: the server at {url} does not answer: ConnectError")
     assert line.endswith("(2 tries)")
-
-
-# Requests.
-
-
-# Answers.

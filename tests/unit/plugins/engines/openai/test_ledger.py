@@ -5,28 +5,28 @@ import re
 
 import numpy as np
 import pytest
-from support.openai_client import CHAT, OTHER, UNKNOWN, parrot_texts, sample, short_pauses  # noqa: F401
-from support.openai_server import none, reset, serving, status
+from support.openai_server import (
+    CHAT,
+    OTHER,
+    UNKNOWN,
+    none,
+    parrot_texts,
+    reset,
+    sample,
+    serving,
+    short_pauses,  # noqa: F401
+    status,
+)
 from support.refusals import refusal_of
 
 from harness.records import Limits
 from harness_plugins.engines.openai.engine import SEEDS, OpenAI
 from harness_plugins.engines.openai.ledger import append, lines, shown, worst_case
 
-
-@pytest.fixture(autouse=True)
-def _quick(short_pauses):  # noqa: F811
-    """No test waits for a server that is busy."""
-
-
+pytestmark = pytest.mark.usefixtures("short_pauses")
 WORST = worst_case(CHAT, 8)
 PRICES = {"price_in": 1, "price_out": 10}
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "pool").mkdir()
-    return tmp_path / "pool"
+NOWHERE = "http://127.0.0.1:1"
 
 
 def charged(url, folder, max_cost=None, max_tokens=None, **options):
@@ -48,111 +48,96 @@ def cost(tokens):
     return (tokens[1] * 1 + tokens[2] * 10) / 1e6
 
 
-def test_tokens_of_all_runs_of_a_pool_are_summed_and_priced(folder):
+def test_tokens_of_all_runs_of_a_pool_are_summed_and_priced(tmp_path):
     with serving(**UNKNOWN) as (url, behaviour):
         for run in (1, 2):
-            engine = charged(url, folder, **PRICES)
+            engine = charged(url, tmp_path, **PRICES)
             engine.check([CHAT], 8)
-            assert (folder / "spent.jsonl").exists() == (run > 1)  # a check alone writes nothing
-            sample(engine, n=3, journals=journals(folder))
-            journals(folder)[0].unlink()
-    used = spent(folder)
+            assert (tmp_path / "spent.jsonl").exists() == (run > 1)  # a check alone writes nothing
+            sample(engine, n=3, journals=journals(tmp_path))
+            journals(tmp_path)[0].unlink()
+    used = spent(tmp_path)
     assert (used[0], used[2]) == (8, 16) == (len(behaviour.bodies), 16)
     counts = f"openai: 8 requests, {used[1]} prompt tokens, 16 response tokens"
     assert engine.bill() == f"{counts}: {shown(cost(used))}, in all runs of this pool"
     assert engine.spending() == f"{shown(cost(used))} spent"
-    assert charged("http://127.0.0.1:1", folder).bill() == f"{counts}, in all runs of this pool"
-    capped = charged("http://127.0.0.1:1", folder, 5, **PRICES)
-    assert capped.spending() == f"{shown(cost(used))} of 5.00 spent"
+    assert charged(NOWHERE, tmp_path).bill() == f"{counts}, in all runs of this pool"
+    assert charged(NOWHERE, tmp_path, 5, **PRICES).spending() == f"{shown(cost(used))} of 5.00 spent"
 
 
-@pytest.mark.parametrize("cap", ["money", "tokens"])
-def test_no_request_is_sent_that_could_exceed_a_cap_and_a_higher_cap_goes_on(folder, cap):
-    sent = []
-
-    def amount(tokens):
-        return cost(tokens) if cap == "money" else int(sum(tokens[1:]))
+@pytest.mark.parametrize("cap", ["max_cost", "max_tokens"])
+def test_no_request_is_sent_that_could_exceed_a_cap_and_a_higher_cap_goes_on(tmp_path, cap):
+    sent, done = [], {}
+    amount, prices = (cost, PRICES) if cap == "max_cost" else (lambda tokens: int(sum(tokens[1:])), {})
+    low, high = ({cap: most * amount(WORST) / 2, **prices} for most in (5, 200))
 
     def answer(handler, body):
-        sent.append(amount(spent(folder)))
+        sent.append(amount(spent(tmp_path)))
         handler.answer(body)
 
-    low, high = ({f"max_{'cost' if cap == 'money' else cap}": most * amount(WORST) // 2 or 1} for most in (5, 200))
-    if cap == "money":
-        low, high = ({"max_cost": most * amount(WORST) / 2, **PRICES} for most in (5, 200))
     with serving(**UNKNOWN, fault=answer) as (url, behaviour):
-        files, done = journals(folder, 2), {}
-        options = {"n": 8, "journals": files}
-        engine = charged(url, folder, **low, concurrency=4)
+        options = {"n": 8, "journals": journals(tmp_path, 2)}
+        engine = charged(url, tmp_path, **low, concurrency=4)
         line = refusal_of(sample, engine, [CHAT, OTHER], done=done.__setitem__, **options)
         assert re.match(r"openai: stopped before --max-(cost, 0.\d+|tokens-total, \d+ tokens): .* higher --max-", line)
-        assert max(sent) <= next(iter(low.values()))
-        assert len(sent) == spent(folder)[0] > 3  # what is not used of the worst case is used by others
+        assert max(sent) <= low[cap]
         first = sum(map(len, done.values()))
-        assert first == len(sent)
+        assert first == len(sent) == spent(tmp_path)[0] > 3  # what is not used of the worst case is used by others
         reasons = [reason for responses in done.values() for reason in responses.missing.values()]
         assert len(reasons) == 16 - first
         assert all(reason.startswith("openai: stopped before") for reason in reasons)
-        again = refusal_of(sample, charged(url, folder, **low), [CHAT, OTHER], **options)
-        assert again.partition(" and what comes")[0] == line.partition(" and what comes")[0]
-        assert refusal_of(charged(url, folder, **low).check, [CHAT], 8).startswith("openai: stopped before")
+        again = charged(url, tmp_path, **low)
+        assert refusal_of(again.check, [CHAT], 8).startswith("openai: stopped before")
+        assert refusal_of(sample, again, [CHAT, OTHER], **options).startswith("openai: stopped before")
         assert len(behaviour.bodies) == first
         behaviour.fault = None
-        whole = sample(charged(url, folder, **high), [CHAT, OTHER], **options)
+        whole = sample(charged(url, tmp_path, **high), [CHAT, OTHER], **options)
         assert len(behaviour.bodies) == 16
     assert list(whole[0].texts) == parrot_texts(range(8), SEEDS)
 
 
-def test_a_request_that_got_no_answer_counts_at_its_worst_and_a_refused_one_not_at_all(folder):
+def test_a_request_that_got_no_answer_counts_at_its_worst_and_a_refused_one_not_at_all(tmp_path):
     with serving(**UNKNOWN, faults=[reset, status(500), status(429), none]) as (url, _):
-        sample(charged(url, folder, concurrency=1), n=1, journals=journals(folder))
-    assert (spent(folder)[0], spent(folder)[2]) == (2, 8 + 2)
-    total = sum(spent(folder)[1:])
-    more = charged("http://127.0.0.1:1", folder, max_tokens=int(total + sum(WORST[1:])))._ledger
+        sample(charged(url, tmp_path, concurrency=1), n=1, journals=journals(tmp_path))
+    assert (spent(tmp_path)[0], spent(tmp_path)[2]) == (2, 8 + 2)
+    total = sum(spent(tmp_path)[1:])
+    more = charged(NOWHERE, tmp_path, max_tokens=int(total + sum(WORST[1:])))._ledger
     assert not more.exceeded(WORST)
     assert more.exceeded(WORST + np.array([0, 1, 0]))
 
 
-def test_two_runs_do_not_pay_for_one_pool_at_once_and_an_unlimited_one_may(folder):
-    with serving(**UNKNOWN) as (url, behaviour), (folder / "spent.jsonl").open("ab") as other:
+def test_two_runs_do_not_pay_for_one_pool_at_once_and_an_unlimited_one_may(tmp_path):
+    with serving(**UNKNOWN) as (url, behaviour), (tmp_path / "spent.jsonl").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        line = refusal_of(sample, charged(url, folder, **PRICES), n=1, journals=journals(folder))
-        assert line == f"openai: another run is paying for this pool ({folder}): wait for its end"
+        line = refusal_of(sample, charged(url, tmp_path, **PRICES), n=1, journals=journals(tmp_path))
+        assert line == f"openai: another run is paying for this pool ({tmp_path}): wait for its end"
         assert behaviour.bodies == []
-        assert len(sample(charged(url, folder), n=1, journals=journals(folder))[0]) == 1
+        assert len(sample(charged(url, tmp_path), n=1, journals=journals(tmp_path))[0]) == 1
 
 
-def test_what_is_to_be_sampled_is_priced_at_its_worst(folder):
-    engine = charged("http://127.0.0.1:1", folder, **PRICES)
+def test_what_is_to_be_sampled_is_priced_at_its_worst(tmp_path):
     most = shown(9 * -(-len(CHAT[0]["content"]) // 4) * 1e-6 + 9 * 100 * 10e-6)
-    assert engine.quote([CHAT], [9], 100) == f"which cost up to about {most} (prompts estimated: 4 characters a token)"
-    assert charged("http://127.0.0.1:1", folder).quote([CHAT], [9], 100) == ""
-    assert "--max-cost needs the model's prices" in refusal_of(charged, "http://127.0.0.1:1", None, max_cost=1)
+    line = f"which cost up to about {most} (prompts estimated: 4 characters a token)"
+    assert charged(NOWHERE, tmp_path, **PRICES).quote([CHAT], [9], 100) == line
+    assert charged(NOWHERE, tmp_path).quote([CHAT], [9], 100) == ""
+    assert "--max-cost needs the model's prices" in refusal_of(charged, NOWHERE, None, max_cost=1)
     assert WORST.tolist() == [1, len(CHAT[0]["content"]) + 100, 8]
     assert [shown(money) for money in (0, 12.3, 0.00123456, 1234.5)] == ["0.00", "12.30", "0.00123", "1,234.50"]
 
 
-# Lines that are only added.
-
-
-def test_rows_that_a_killed_run_has_kept_are_not_asked_for_again(folder):
+def test_rows_that_a_killed_run_has_kept_are_not_asked_for_again_and_a_damaged_line_is_refused(tmp_path):
+    (kept,) = journals(tmp_path)
     with serving(**UNKNOWN) as (url, behaviour):
-        whole = sample(OpenAI(url=url), n=4, journals=journals(folder))[0]
-        content = journals(folder)[0].read_bytes()
-        journals(folder)[0].write_bytes(content[:-20])  # killed in the middle of a line
+        whole = sample(OpenAI(url=url), n=4, journals=[kept])[0]
+        kept.write_bytes(kept.read_bytes()[:-20])  # killed in the middle of a line
         behaviour.bodies.clear()
-        again = sample(OpenAI(url=url), n=4, journals=journals(folder))[0]
-    assert len(behaviour.bodies) == 1
-    assert (list(again.texts), list(again.logprobs)) == (list(whole.texts), list(whole.logprobs))
-
-
-def test_a_damaged_line_is_one_line_that_says_what_to_do(folder):
-    for path in (journals(folder)[0], folder / "spent.jsonl"):
-        append(path, [{"row": 0}], durable=False)
-        path.write_bytes(path.read_bytes().replace(b"row", b"wor"))
-        with serving() as (url, _):
-            line = refusal_of(lambda: sample(charged(url, folder), n=1, journals=journals(folder)))
-        assert line.startswith(
-            f"openai: {path}, line 1, is damaged: delete the file; what it holds is then not counted"
-        )
-        path.unlink()
+        again = sample(OpenAI(url=url), n=4, journals=[kept])[0]
+        assert len(behaviour.bodies) == 1
+        assert (list(again.texts), list(again.logprobs)) == (list(whole.texts), list(whole.logprobs))
+        for path in (kept, tmp_path / "spent.jsonl"):
+            path.unlink(missing_ok=True)
+            append(path, [{"row": 0}], durable=False)
+            path.write_bytes(path.read_bytes().replace(b"row", b"wor"))
+            line = refusal_of(lambda: sample(charged(url, tmp_path), n=1, journals=[kept]))
+            assert line.startswith(f"openai: {path}, line 1, is damaged: delete the file; what it holds is then not")
+            path.unlink()

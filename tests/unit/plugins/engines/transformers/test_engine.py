@@ -7,49 +7,47 @@ from support import paper_scheme
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import printed_by
 from support.refusals import refusal_of
-from support.tiny_checkpoints import (
-    CONFIGS,
-    LONG,
-    MORE_CONFIGS,
-    SHORT,
-    TEMPLATE,
-    assert_same_responses,
-    first_rows,
-    save_checkpoint,
-)
+from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_rows, save_checkpoint
 from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.transformers import sampling as sampling_module
+from harness_plugins.engines import row_chunks
+from harness_plugins.engines.transformers import sampling
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.sampling import CACHE, padded
 from harness_plugins.engines.transformers.steered import CandidateTree, Prompts, require_siblings
 from harness_plugins.samplers.guided import RepExpGuided
 
-
-@pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory):
-    """One folder for each kind of model; only the Llama has no chat template."""
-    root = tmp_path_factory.mktemp("checkpoints")
-    kinds = (*CONFIGS, *MORE_CONFIGS)
-    return {kind: save_checkpoint(root / kind, kind, None if kind == "llama" else TEMPLATE) for kind in kinds}
-
-
-@pytest.fixture(scope="module")
-def engines(checkpoints):
-    """An engine for each kind of model; whoever changes one puts it back."""
-    return {kind: Transformers(str(folder), device="cpu") for kind, folder in checkpoints.items()}
-
-
+KINDS = ("qwen2", "gpt2", "sliding")
 STATES = ("mean", "last", "penultimate")
 HOT = Sampler(temperature=1.6, top_p=0.99)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch):
+    monkeypatch.setattr(sampling, "EVERY_S", 1e9)  # rows are reported with their chunk, however slow the machine
+    monkeypatch.setattr(row_chunks, "release", lambda: None)  # a full collection takes a second
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    """An engine for each kind of model; whoever changes one puts it back."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    return {
+        kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in (*KINDS, "phi", "wide")
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(engines):
+    """The folder of the Qwen2."""
+    return engines["qwen2"].model
+
+
 def sample(engine, prompts=(SHORT,), n=20, max_tokens=24, seeds=(3, 4), states=STATES, sampler=HOT, **more):
-    """Sample with this file's usual settings."""
     seeds = seeds[: len(prompts)]
     return engine.sample(
         SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states, **more)
@@ -58,23 +56,17 @@ def sample(engine, prompts=(SHORT,), n=20, max_tokens=24, seeds=(3, 4), states=S
 
 @pytest.fixture(scope="module")
 def sampled(engines):
-    """100 responses to a short and to a long prompt, of each kind of model; nobody changes them."""
-    return {kind: sample(engine, [SHORT, LONG], n=100) for kind, engine in engines.items()}
-
-
-def own_engine(checkpoints, **options):
-    """An engine that a test may change."""
-    return Transformers(str(checkpoints["qwen2"]), device="cpu", **options)
+    """60 responses to a short and to a long prompt, of each kind of model; nobody changes them."""
+    return {kind: sample(engines[kind], [SHORT, LONG], n=60) for kind in KINDS}
 
 
 def second_pass(model, prompt_ids, rows):
     """States and log-probabilities of responses of equal length: unpadded, without a cache."""
-    tokens = torch.tensor(rows)
-    prompt = torch.tensor(prompt_ids).expand(len(rows), -1)
+    tokens, start = torch.tensor(rows), len(prompt_ids) - 1
     with torch.inference_mode():
-        out = model(torch.cat([prompt, tokens], 1), output_hidden_states=True, use_cache=False)
-    states = out.hidden_states[-1][:, len(prompt_ids) - 1 :]
-    logprobs = out.logits[:, len(prompt_ids) - 1 : -1].double().log_softmax(-1)
+        prompts = torch.tensor(prompt_ids).expand(len(rows), -1)
+        out = model(torch.cat([prompts, tokens], 1), output_hidden_states=True, use_cache=False)
+    states, logprobs = out.hidden_states[-1][:, start:], out.logits[:, start:-1].double().log_softmax(-1)
     chosen = logprobs.gather(2, tokens[:, :, None]).sum((1, 2)).numpy()
     return {"mean": states[:, 1:].mean(1), "last": states[:, -1], "penultimate": states[:, -2]}, chosen
 
@@ -88,37 +80,33 @@ def assert_same_states(states, expected):
 # What is sampled, and its states.
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(sampled, engines, checkpoints, kind):
-    model = AutoModelForCausalLM.from_pretrained(checkpoints[kind])
-    sorts = set()
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_and_logprobs_are_those_of_a_second_unpadded_pass_and_of_encode_and_score(sampled, engines, kind):
+    engine, sorts, reported = engines[kind], set(), []
+    model = AutoModelForCausalLM.from_pretrained(engine.model)
     for prompt, responses in zip([SHORT, LONG], sampled[kind], strict=True):
-        prompt_ids = engines[kind]._checkpoint.prompt_ids(prompt)
         for length in set(responses.lengths):
             rows = np.flatnonzero(responses.lengths == length)
-            states, logprobs = second_pass(model, prompt_ids, [responses.token_ids[i] for i in rows])
+            ids = [responses.token_ids[i] for i in rows]
+            states, logprobs = second_pass(model, engine._checkpoint.prompt_ids(prompt), ids)
             np.testing.assert_allclose(responses.logprobs[rows], logprobs, atol=1e-4)
             assert_same_states({name: responses.states[name][rows] for name in STATES}, states)
             sorts |= {(min(length, 2), responses.finish[i]) for i in rows}
     assert sorts == {(1, "stop"), (2, "stop"), (2, "length")}  # one token; more; cut off
+    assert_same_states(engine.encode(LONG, responses, STATES, report=reported.append), responses.states)
+    np.testing.assert_allclose(engine.score(LONG, responses, report=reported.append), responses.logprobs, atol=1e-3)
+    assert sum(reported) == 2 * 60
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_neither_the_other_prompt_nor_the_number_of_rows_changes_a_row(sampled, engines, kind):
+@pytest.mark.parametrize("kind", ["qwen2", "sliding"])
+def test_neither_the_other_prompt_nor_the_number_of_rows_nor_the_batch_changes_a_row(sampled, engines, kind):
     for place, prompt in enumerate([SHORT, LONG]):
         [alone] = sample(engines[kind], [prompt], n=10, seeds=(3 + place,))
         assert_same_responses(alone, first_rows(sampled[kind][place], 10))
-
-
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_encode_and_score_give_what_the_sampling_pass_gave(sampled, engines, kind):
-    responses = first_rows(sampled[kind][1], 40)
-    reported = []
-    assert_same_states(engines[kind].encode(LONG, responses, STATES, report=reported.append), responses.states)
-    np.testing.assert_allclose(
-        engines[kind].score(LONG, responses, report=reported.append), responses.logprobs, atol=1e-3
-    )
-    assert sum(reported) == 2 * 40
+    small = Transformers(engines[kind].model, device="cpu", batch=7)
+    assert_same_responses(sample(small)[0], first_rows(sampled[kind][0], 20))
+    [short] = sample(small, max_tokens=6)
+    assert short.token_ids == [ids[:6] for ids in sampled[kind][0].token_ids[:20]]
 
 
 def test_a_response_of_no_token_has_the_state_of_its_prompt_and_a_score_of_zero(engines):
@@ -130,19 +118,11 @@ def test_a_response_of_no_token_has_the_state_of_its_prompt_and_a_score_of_zero(
         assert engines["qwen2"].score(SHORT, empty)[0] == 0
 
 
-def test_neither_the_batch_size_nor_the_number_of_tokens_changes_a_row(sampled, checkpoints):
-    whole = sampled["qwen2"][0]
-    for batch, n in ((1, 4), (7, 20), (64, 20)):
-        assert_same_responses(sample(own_engine(checkpoints, batch=batch), n=n)[0], first_rows(whole, n))
-    [short] = sample(own_engine(checkpoints), max_tokens=6)
-    assert short.token_ids == [ids[:6] for ids in whole.token_ids[:20]]
-
-
 def test_first_tokens_follow_the_models_distribution_and_no_decoding_default_of_the_checkpoint(engines):
-    model = engines["qwen2"]._checkpoint.model
+    part = engines["qwen2"]._checkpoint
     with torch.inference_mode():
-        logits = model(torch.tensor([engines["qwen2"]._checkpoint.prompt_ids(LONG)])).logits[0, -1].double().numpy()
-    [responses] = sample(engines["qwen2"], [LONG], n=3000, max_tokens=1, states=(), sampler=HOT)
+        logits = part.model(torch.tensor([part.prompt_ids(LONG)])).logits[0, -1].double().numpy()
+    [responses] = sample(engines["qwen2"], [LONG], n=3000, max_tokens=1, states=())
     assert_sampled_from(np.concatenate(responses.token_ids), probabilities(HOT, logits))
 
 
@@ -151,39 +131,31 @@ def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one
     rows = list(zip(responses.token_ids, responses.finish, strict=True))
     assert {ids[-1] for ids, finish in rows if finish == "stop"} == {1, 2}
     assert not any(token in (1, 2) for ids, _ in rows for token in ids[:-1])
-    cut = [ids for ids, finish in rows if finish == "length"]
-    assert cut
-    assert not any(ids[-1] in (1, 2) for ids in cut)
+    assert not any(ids[-1] in (1, 2) for ids, finish in rows if finish == "length")
     assert not any("<end>" in text or "<s>" in text for text in responses.texts)
 
 
-@pytest.mark.parametrize("sampler", [HOT, RepExpGuided()])
-def test_a_text_ends_before_a_stop_string_and_its_tokens_with_the_one_that_completes_it(engines, sampler):
-    for stop in (["e"], ["o", "th"]):
-        [free] = sample(engines["qwen2"], n=12, sampler=sampler)
-        [cut] = sample(engines["qwen2"], n=12, sampler=sampler, stop=stop)
-        assert not any(string in text for text in cut.texts for string in stop)
-        whole = [engines["qwen2"]._checkpoint.text(ids) for ids in cut.token_ids]
-        stopped = [row for row in range(12) if any(string in whole[row] for string in stop)]
-        assert stopped
-        assert {cut.finish[row] for row in stopped} == {"stop"}
-        for row in stopped:
-            assert whole[row].startswith(cut.texts[row])
-            before = engines["qwen2"]._checkpoint.text(cut.token_ids[row][:-1])
-            assert not any(string in before for string in stop)
-        if not sampler.steers:  # a row without the string, and the beginning of one with it, are what they were
-            for ids, longer in zip(cut.token_ids, free.token_ids, strict=True):
-                assert ids == longer[: len(ids)]
-            assert all(cut.token_ids[row] == free.token_ids[row] for row in set(range(12)) - set(stopped))
+@pytest.mark.parametrize(("sampler", "stop"), [(HOT, ["o", "th"]), (RepExpGuided(), ["e"])])
+def test_a_text_ends_before_a_stop_string_and_its_tokens_with_the_one_that_completes_it(engines, sampler, stop):
+    engine = engines["qwen2"]
+    text, [cut] = engine._checkpoint.text, sample(engine, n=8, sampler=sampler, stop=stop)
+    stopped = [row for row, ids in enumerate(cut.token_ids) if any(string in text(ids) for string in stop)]
+    assert {cut.finish[row] for row in stopped} == {"stop"}
+    for row in stopped:
+        assert text(cut.token_ids[row]).startswith(cut.texts[row])
+        assert not any(string in each for string in stop for each in (cut.texts[row], text(cut.token_ids[row][:-1])))
+    if not sampler.steers:  # a row without the string, and the beginning of one with it, are what they were
+        [free] = sample(engine, n=8)
+        for row, (ids, longer) in enumerate(zip(cut.token_ids, free.token_ids, strict=True)):
+            assert ids == (longer[: len(ids)] if row in stopped else longer)
 
 
 # Memory, and when a row is reported.
 
 
-def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(sampled, checkpoints, monkeypatch):
-    engine = own_engine(checkpoints)
-    model = engine._checkpoint.model
-    generate, refused, reported = model.generate, [], []
+def test_out_of_memory_halves_the_batch_and_changes_nothing(sampled, folder, monkeypatch):
+    engine = Transformers(folder, device="cpu")
+    generate, refused, reported = engine._checkpoint.model.generate, [], []
 
     def cramped(**inputs):
         if len(inputs["input_ids"]) > 5:
@@ -191,42 +163,34 @@ def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(sampled, ch
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
         return generate(**inputs)
 
-    monkeypatch.setattr(model, "generate", cramped)
-    monkeypatch.setattr("harness_plugins.engines.row_chunks.release", lambda: None)  # a full collection takes a second
+    monkeypatch.setattr(engine._checkpoint.model, "generate", cramped)
     [halved] = sample(engine, n=12, report=reported.append)
-    sample(engine, n=6)
-    assert refused == [12, 6]
-    assert reported == [3, 3, 3, 3]
+    assert (refused, reported) == ([12, 6], [3, 3, 3, 3])
     assert_same_responses(halved, first_rows(sampled["qwen2"][0], 12))
 
 
-@pytest.mark.parametrize("sampler", [HOT, RepExpGuided()])
-def test_rows_and_tokens_are_reported_as_they_come_and_change_nothing(checkpoints, monkeypatch, sampler):
-    engine, rows, tokens = own_engine(checkpoints, batch=16), [], []
-    quiet = sample(engine, n=12, sampler=sampler)
-    monkeypatch.setattr(sampling_module, "EVERY_S", 0.0)  # after each step
-    loud = sample(engine, n=12, sampler=sampler, report=rows.append, tokens=tokens.append)
-    for before, after in zip(quiet, loud, strict=True):
-        assert_same_responses(after, before)
-    assert sum(rows) == 12
-    assert sum(tokens) == sum(sum(responses.lengths) for responses in loud)
+def test_rows_and_tokens_are_reported_as_they_come_and_change_nothing(sampled, engines, monkeypatch):
+    rows, tokens = [], []
+    monkeypatch.setattr(sampling, "EVERY_S", 0.0)  # after each step
+    [loud] = sample(engines["qwen2"], n=12, report=rows.append, tokens=tokens.append)
+    assert_same_responses(loud, first_rows(sampled["qwen2"][0], 12))
+    assert (sum(rows), sum(tokens)) == (12, sum(loud.lengths))
     assert tokens[0] == 0  # the model is loaded
     assert len(tokens) > 12
 
 
-def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, checkpoints):
-    engine, order, done = own_engine(checkpoints, batch=16), [], {}
+def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, folder):
+    engine, order, done = Transformers(folder, device="cpu", batch=16), [], {}
     assert engine.problems_per_call(5) == 3
 
     def finished(j, responses):
         order.append(f"prompt {j}")
         done[j] = responses
 
-    responses = sample(engine, [SHORT, LONG], report=order.append, done=finished)
+    sample(engine, [SHORT, LONG], report=order.append, done=finished)
     assert order == [16, 16, "prompt 0", 8, "prompt 1"]
     for place in (0, 1):
         assert_same_responses(done[place], first_rows(sampled["qwen2"][place], 20))
-        assert_same_responses(responses[place], done[place])
 
 
 # What it is, and what it refuses.
@@ -244,20 +208,20 @@ def test_max_tokens_beyond_the_context_name_what_would_fit(engines):
     assert "more than the context of 128" in refusal_of(engine.encode, SHORT, long, STATES)
 
 
-def test_checking_and_identity_load_no_weights_and_building_imports_no_torch(checkpoints):
-    engine = Transformers(str(checkpoints["qwen2"]))
+def test_checking_and_identity_load_no_weights_and_building_imports_no_torch(folder):
+    engine = Transformers(folder)
     engine.check([SHORT], 8)
     engine.identity()
     assert engine.chats
     assert "model" not in vars(engine._checkpoint)
     code = (
         "import sys; from harness_plugins.engines.transformers.engine import Transformers; "
-        f"print(Transformers({str(checkpoints['qwen2'])!r}).name, {{'torch', 'transformers'}} & set(sys.modules))"
+        f"print(Transformers({folder!r}).name, {{'torch', 'transformers'}} & set(sys.modules))"
     )
     assert printed_by(code) == "qwen2 set()"
 
 
-def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
+def test_what_it_cannot_do_is_refused_in_one_line(engines, folder, monkeypatch):
     assert "no state 'first', only mean, last, penultimate" in refusal_of(sample, engines["qwen2"], states=("first",))
     for parameters, reason in (
         ({"dtype": "int8"}, "dtype must be one of"),
@@ -265,19 +229,15 @@ def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
         ({"revision": "main"}, "is a folder, which has no revision"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
     ):
-        line = refusal_of(lambda given=parameters: Transformers(str(checkpoints["qwen2"]), **given).check([], 1))
-        assert reason in line
-    engine = own_engine(checkpoints)
+        assert reason in refusal_of(lambda given=parameters: Transformers(folder, **given).check([], 1))
+    engine = Transformers(folder, device="cpu")
     with torch.no_grad():
         engine._checkpoint.model.lm_head.weight[5] = torch.inf
     line = refusal_of(sample, engine, n=1, states=())
     assert line == "qwen2: in float32 the model's probabilities are not finite; try dtype=float32"
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-# Which caches the rows of a prompt share.
+# Which caches the rows of a prompt share, and siblings.
 
 
 def test_without_a_shared_cache_the_same_rows_are_drawn(engines, monkeypatch):
@@ -285,34 +245,22 @@ def test_without_a_shared_cache_the_same_rows_are_drawn(engines, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     engine = engines["qwen2"]
-    request = SampleRequest([SHORT, LONG], n=10, sampler=Sampler(), max_tokens=12, seeds=[3, 4], states=("mean",))
-    shared = engine.sample(request)
+    shared = sample(engine, [SHORT, LONG], n=10, max_tokens=12)
     for place, name, value in (
-        (sampling_module, "DynamicLayer", type("Other", (), {})),
+        (sampling, "DynamicLayer", type("Other", (), {})),
         (engine._checkpoint.model, "get_decoder", lambda: full),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, value)
-            for with_cache, without in zip(shared, engine.sample(request), strict=True):
+            for with_cache, without in zip(shared, sample(engine, [SHORT, LONG], n=10, max_tokens=12), strict=True):
                 assert_same_responses(with_cache, without)
 
 
-KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
-
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture
-def parts(engines):
-    """The loaded checkpoints."""
-    return {kind: engines[kind]._checkpoint for kind in KINDS}
-
-
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2", "phi", "wide"])
 @torch.inference_mode()
-def test_siblings_have_the_states_of_expanded_caches(parts, kind, attention):
-    part = parts[kind]
+def test_siblings_have_the_states_of_expanded_caches(engines, kind, attention):
+    part = engines[kind]._checkpoint
     before = part.model.config._attn_implementation
     part.model.set_attn_implementation(attention)
     try:
@@ -331,18 +279,15 @@ def test_siblings_have_the_states_of_expanded_caches(parts, kind, attention):
         part.model.set_attn_implementation(before)
 
 
-def test_a_model_that_siblings_would_misread_is_refused(parts, monkeypatch):
-    require_siblings(parts["llama"])
-    monkeypatch.setattr(CandidateTree, "_mask", lambda self, rows, siblings: None)  # siblings then see each other
-    line = refusal_of(require_siblings, parts["llama"])
-    assert "LlamaForCausalLM cannot look at several next tokens at once" in line
-
-
-def test_a_model_that_changes_its_logits_after_the_head_is_refused(parts, monkeypatch):
-    part = parts["llama"]
+def test_a_model_that_siblings_would_misread_or_that_changes_its_logits_after_the_head_is_refused(engines, monkeypatch):
+    part = engines["qwen2"]._checkpoint
+    require_siblings(part)
     own_head = part.model.get_output_embeddings()
-    monkeypatch.setattr(part.model, "get_output_embeddings", lambda: lambda states: 1.05 * own_head(states))
-    assert "their logits differ from a plain pass's by" in refusal_of(require_siblings, part)
-    monkeypatch.undo()
-    monkeypatch.setattr(part.config, "final_logit_softcapping", 30.0, raising=False)
-    assert "it caps its logits after the head" in refusal_of(require_siblings, part)
+    for place, name, value, words in (
+        (CandidateTree, "_mask", lambda self, rows, siblings: None, "cannot look at several next tokens at once"),
+        (part.model, "get_output_embeddings", lambda: lambda h: 1.05 * own_head(h), "differ from a plain pass's by"),
+        (part.config, "final_logit_softcapping", 30.0, "Qwen2ForCausalLM cannot look at several next tokens"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, value, raising=False)
+            assert words in refusal_of(require_siblings, part)

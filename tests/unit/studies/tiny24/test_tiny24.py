@@ -1,19 +1,24 @@
-"""The training of an embedded model, how good one is (measure), and the models as they are shipped."""
+"""The embedded models: puzzles and their worked solutions, the tokenizer, the training, and the models as shipped."""
 
+import json
 import os
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors import safe_open
 from support.json_lines import read_json_lines
+from support.paths import ROOT
 from support.refusals import refusal_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from harness import Problem
 from harness_plugins.models.location import embedded, embedded_names
-from harness_tasks.game24 import puzzle_id, split_of
+from harness_tasks.game24 import PROMPT, puzzle_id, split_of
 from studies.tiny24.measure import TASK, measure, pass_at_k, summary
-from studies.tiny24.puzzles import all_numbers
+from studies.tiny24.puzzles import LARGEST_VALUE, PAD, Puzzle, all_numbers, build_tokenizer, solve
 from studies.tiny24.train import (
     Curriculum,
     TrainConfig,
@@ -29,8 +34,48 @@ TINY = TrainConfig(
     steps=6, prompts=4, responses=2, hidden_size=64, intermediate_size=64, layers=1, keep=2, dev_problems=0
 )
 QUADRUPLES = [(1, 1, 4, 6), (2, 3, 4, 4), (3, 3, 8, 8), (4, 5, 6, 10)]
+LADDER = ["tiny24", "tiny24-faint", "tiny24-medium", "tiny24-weak"]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(embedded("tiny24"))
+
+
+@pytest.fixture(scope="module")
+def puzzle():
+    return Puzzle((4, 5, 6, 10), 24, tuple(solve((4, 5, 6, 10), [24])[24]))
+
+
+def test_every_worked_solution_is_distinct_and_correct_and_reads_as_documented_and_the_split_is_the_tasks(puzzle):
+    assert puzzle.responses[0] == "5 * 4 = 20, left 6 10 20\n10 - 6 = 4, left 4 20\n20 + 4 = 24\nAnswer: 5 * 4 + 10 - 6"
+    for numbers in (*QUADRUPLES, (2, 2, 11, 11), (1, 5, 5, 5)):
+        responses = solve(numbers, [24])[24]
+        assert len(set(responses)) == len(responses) > 0
+        problem = Problem(puzzle_id(numbers), " ".join(map(str, numbers)))
+        assert {TASK.verify(problem, response).status for response in responses} == {"correct"}, numbers
+    assert solve((1, 1, 1, 1), [24]) == {}
+    split = json.loads((ROOT / "studies" / "tiny24" / "split.json").read_text())
+    assert split == {name: [problem.id for problem in TASK.problems(name)] for name in ("train", "dev", "heldout")}
+
+
+@settings(max_examples=30)
+@given(text=st.text())
+def test_any_text_round_trips(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens="<" not in text) == text
+
+
+def test_the_chat_template_gives_what_training_saw(tokenizer, puzzle):
+    messages = [{"role": "user", "content": PROMPT.format(numbers="4, 5, 6, 10")}]
+    prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+    assert prompt == render(tokenizer, puzzle)
+    assert prompt.count(tokenizer.bos_token_id) == 1
+    chat = [*messages, {"role": "assistant", "content": puzzle.responses[0]}]
+    whole = tokenizer.apply_chat_template(chat)["input_ids"]
+    assert pack(build_tokenizer(), [puzzle], [puzzle.responses[:1]]).tokens[0].tolist() == whole
+    assert whole[: len(prompt)] == prompt
 
 
 def test_batches_name_the_split_train_only_beside_24(tokenizer):
@@ -42,16 +87,14 @@ def test_batches_name_the_split_train_only_beside_24(tokenizer):
 
 
 def test_responses_in_one_row_do_not_see_one_another(tokenizer, puzzle):
-    model = build_model(TINY, tokenizer)
-    responses = puzzle.responses[:3]
+    model, responses = build_model(TINY, tokenizer), puzzle.responses[:3]
     together = loss_of(model, pack(tokenizer, [puzzle], [responses]), bfloat16=False)
-    tokens, total = 0, 0.0
+    prompt, tokens, total = render(tokenizer, puzzle), 0, 0.0
     for response in responses:
-        ids = [*render(tokenizer, puzzle), *tokenizer.encode(response), tokenizer.eos_token_id]
-        labels = [-100] * len(render(tokenizer, puzzle)) + ids[len(render(tokenizer, puzzle)) :]
-        count = len(tokenizer.encode(response)) + 1
-        total += count * model(input_ids=torch.tensor([ids]), labels=torch.tensor([labels])).loss.item()
-        tokens += count
+        own = [*tokenizer.encode(response), tokenizer.eos_token_id]
+        ids, labels = torch.tensor([[*prompt, *own]]), torch.tensor([[-100] * len(prompt) + own])
+        total += len(own) * model(input_ids=ids, labels=labels).loss.item()
+        tokens += len(own)
     assert together.item() == pytest.approx(total / tokens, rel=1e-4)
 
 
@@ -88,17 +131,18 @@ def test_tiny24_solves_dev_puzzles_by_sampling_and_a_summary_is_exact_at_both_en
     assert summary([0, 4], 4) == {"problems": 2, "pass@1": 0.5, "pass@4": 0.5, "never_solved": 0.5, "above_0.9": 0.5}
 
 
-LADDER = ["tiny24", "tiny24-faint", "tiny24-medium", "tiny24-weak"]
-
-
-def test_each_model_of_the_ladder_loads_as_a_stock_model_and_nothing_else_is_embedded():
+def test_each_model_of_the_ladder_is_a_stock_model_with_the_built_tokenizer_in_which_a_number_is_one_token(tokenizer):
     assert (embedded_names(), embedded("Qwen/Qwen2.5-0.5B-Instruct"), embedded("")) == (LADDER, None, None)
+    built = json.loads(build_tokenizer().backend_tokenizer.to_str())
     for name in LADDER:
+        assert json.loads((embedded(name) / "tokenizer.json").read_text()) == built
         model = AutoModelForCausalLM.from_pretrained(embedded(name), dtype=torch.float32)
         assert (type(model).__name__, model.config.head_dim) == ("LlamaForCausalLM", 64)
-        tokenizer = AutoTokenizer.from_pretrained(embedded(name))
         assert model.config.vocab_size == len(tokenizer)
-        assert model.generation_config.eos_token_id == tokenizer.eos_token_id
-        assert model.generation_config.pad_token_id == tokenizer.pad_token_id
+        for token in ("eos_token_id", "pad_token_id"):
+            assert getattr(model.generation_config, token) == getattr(tokenizer, token)
         with safe_open(embedded(name) / "model.safetensors", "pt") as weights:
             assert {weights.get_slice(key).get_dtype() for key in weights.keys()} == {"F16"}  # noqa: SIM118
+    assert (tokenizer.padding_side, tokenizer.pad_token) == ("left", PAD)
+    for number in range(LARGEST_VALUE + 1):
+        assert len(tokenizer.encode(f"{number}")) == len(tokenizer.encode(f" {number}")) == 1
