@@ -8,7 +8,6 @@ with them.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import json
@@ -288,40 +287,6 @@ def select(folder: Path) -> Iterator[Record]:
         who = f"select {name} {' '.join(Path(str(option)).name for option in options)}"
         for each in harness(folder, "select", "--pool", pool, "--selector", name, "-k", 8, *options):
             yield who, each["problem_id"], {"order": each["order"], "ordered": each["ordered"]}
-
-
-class Middle:
-    """From the middle outwards."""
-
-    needs = ()
-
-    def rank(self, pool, rng):
-        yield from sorted(range(len(pool)), key=lambda i: abs(2 * i - len(pool)))
-
-
-@case(needs="shared")
-def door(folder: Path) -> Iterator[Record]:
-    """The Python door: texts, vectors, scores and objects in memory."""
-    pool = gpt4(folder, problems=6, n=30, verdicts=True)
-    texts = {line["problem_id"]: line["responses"] for line in map(json.loads, pool.read_text().splitlines())}
-    with np.load(vectors(folder, pool)) as file:
-        h = dict(file)
-    first, quiet = next(iter(texts)), {"quiet": True}
-    float32 = {name: rows.astype("f4") for name, rows in h.items()}
-    with contextlib.chdir(folder):
-        picks = {
-            "texts": api.select(texts, "repexp", 6, **quiet),
-            "one": {first: api.select(h[first], "facility-location", 6, **quiet)},
-            "vectors": api.select(h, "kmedoids", 6, verified={first: [1, 2]}, **quiet),
-            "float32": api.select(float32, "repexp", 6, seed=2, **quiet),
-            "scores": {first: api.select(texts[first], "score", 6, scores=[*map(len, texts[first])], **quiet)},
-            "own class": api.select(texts, Middle(), 6, **quiet),
-            "path": api.select(pool.name, "repexp", 6, **quiet),
-        }
-        results = api.run(task="game24", pool=pool.name, selectors=["repexp", Middle(), "uniform"], **quiet)
-    for who, orders in picks.items():
-        yield from ((f"door {who}", at, {"order": np.asarray(order).tolist()}) for at, order in orders.items())
-    yield from rows(json.loads(json.dumps([row.to_json() for row in results.rows])))
 
 
 # Files, and what differs.
