@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -34,8 +34,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (item.path.parent.name != "environments", item.path not in slow))
 
 
-@dataclass
-class Outcome:
+class Outcome(NamedTuple):
     """What a command left behind."""
 
     code: int
@@ -49,11 +48,8 @@ class Outcome:
 
 @pytest.fixture
 def harness(monkeypatch, capfd):
-    """Run `harness ARGS` in this process: `outcome = harness("run", "--task", ...)`.
-
-    However slow the machine, it prints no line about what it is waiting for.
-    """
-    monkeypatch.setattr("harness.system.progress.WAITED_S", 3600.0)
+    """Run `harness ARGS` in this process: `outcome = harness("run", "--task", ...)`."""
+    monkeypatch.setattr("harness.system.progress.WAITED_S", 3600.0)  # no line about what a slow machine waits for
 
     def call(*args):
         monkeypatch.setattr(sys, "argv", ["harness", *map(str, args)])
@@ -63,8 +59,7 @@ def harness(monkeypatch, capfd):
             main()
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
-        captured = capfd.readouterr()
-        return Outcome(code, captured.out, captured.err)
+        return Outcome(code, *capfd.readouterr())
 
     return call
 
@@ -119,13 +114,7 @@ def blocks(active, monkeypatch):
     """Small pools fit into one block; tiny ones send them through bounds, joining, leaving and copying together."""
     if active is None:
         return
-    for name, value in (
-        ("kmeans.BLOCK", active),
-        ("k_dpp.BLOCK", active),
-        ("facility_location.CHUNK", 7),
-        ("numerics.nearest_pick.ACTIVE", active),
-        ("numerics.nearest_pick.PAIRS", 5),
-        ("numerics.elliptical.ACTIVE", active),
-        ("numerics.similarity.CHUNK", 7),
-    ):
+    sizes = {"facility_location.CHUNK": 7, "numerics.nearest_pick.PAIRS": 5, "numerics.similarity.CHUNK": 7}
+    blocks = ("kmeans.BLOCK", "k_dpp.BLOCK", "numerics.nearest_pick.ACTIVE", "numerics.elliptical.ACTIVE")
+    for name, value in (sizes | dict.fromkeys(blocks, active)).items():
         monkeypatch.setattr(f"harness_selectors.{name}", value)

@@ -77,14 +77,11 @@ OWN = [
     {"problem_id": "a", "responses": ["x", "y"], "logprobs": [-1, -2.5], "logprob_kind": "sum", "correct": [True, 0]},
     {"problem_id": "b", "responses": ["x"], "prompt": "What?", "reference": {"answer": [1, "2"]}},
 ]
-EVALPLUS = [{"task_id": "M/1", "solution": "def f(): 1"}, {"task_id": "M/1", "completion": " 2"}]
-CODET = [{"prompt": "def f():", "samples": ["1", "2"]}, {"prompt": "def g():", "samples": ["3"]}]
 LM_EVAL = [
     {"doc_id": 3, "doc": {"question": "1 + 1?", "unique_id": "u"}, "resps": [["2", "3"]], "filter": "none",
      "target": "2", "arguments": {"gen_args_0": {"arg_0": '[{"content": "hi"}]'}}, "doc_hash": "f0"},
     {"doc_id": 4, "doc": {"x": 1}, "resps": [["2"], ["4"]], "target": 2, "arguments": [["ask", {}]], "filter": "none"},
 ]
-VERL = [{"input": "user\nhi", "output": "7", "gts": gts, "score": 1.0, "step": 40} for gts in ("7", 7)]
 NEW_ROWS = [
     {"doc": {"query": f"q{i}", "id": str(i), "task_name": "t", "choices": ["2"], "specific": {"question": "?"}},
      "model_response": {"text": ["2", "3"]}}
@@ -98,15 +95,7 @@ CODE_ROWS = [
      "base_input": [[1]], "plus_input": [[2]], "atol": 0, "contract": "", "test": ""}
     for i in range(2)
 ]
-GAME_ROWS = [{"numbers": [4, 5, 6, 10]}, {"puzzle": "1 2 3 4"}]
-VERIFIED = [{"problem_id": "a", "indices": [0, 3]}, {"problem_id": "b", "indices": []}]
-IDS = [{"task_id": "HumanEval/1", "pool_id": "line-1"}, {"task_id": "x", "prompt": "def f():"}]
 CELLS = [["name", "sequence", "logprob", "plddt", "ptm", "problem_id"], ["d1", "MKTAY", "-6.5", "91", "0.8", "p"]]
-ID_CELLS = [["task_id", "pool_id"], ["HumanEval/12", "line-17"], ["HumanEval/13", "line-18"]]
-INSPECT = [{"version": 2, "status": "success", "samples": []}]
-VECTOR_CELLS = [["problem_id", "id", "a"], ["p", "m1", "1.5"], ["q", "m2", "2"]]
-VECTOR_ROWS = [{"problem_id": "p", "a": 1.5}, {"problem_id": "q", "a": 2.0}]
-LIST_ROWS = [{"id": "m", "a": [1.5, 2.0]}, {"id": "n", "a": [2.0, 3.0]}]
 # fmt: on
 
 Make = Callable[[random.Random], bytes]
@@ -134,12 +123,6 @@ def read_as_vectors(path: Path) -> None:
     for vectors in map(given.get, given.names):
         assert vectors.dtype == np.float32
         assert np.isfinite(vectors).all()
-
-
-def read_as_verified(path: Path) -> None:
-    """The indices that were verified."""
-    for indices in read_verified(path, {"a": 5, "b": 3}).values():
-        assert set(indices) <= set(range(5))
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
@@ -341,33 +324,26 @@ def archive_log(rng: random.Random) -> bytes:
 # fmt: off
 KINDS: dict[str, tuple[str, Make, Callable[[Path], None]]] = {
     "own": (".jsonl", jsonl(OWN), read_as_pool),
-    "own-array": (".json", jsonl(OWN, array=True), read_as_pool),
     "own-gzip": (".jsonl.gz", jsonl(OWN, packed=True), read_as_pool),
-    "evalplus": (".jsonl", jsonl(EVALPLUS), read_as_pool),
-    "codet": (".jsonl", jsonl(CODET), read_as_pool),
+    "evalplus": (".jsonl", jsonl([{"task_id": "M/1", key: "1"} for key in ("solution", "completion")]), read_as_pool),
+    "codet": (".jsonl", jsonl([{"prompt": f"{name}:", "samples": ["1", "2"]} for name in "fg"]), read_as_pool),
     "lm-eval": (".jsonl", jsonl(LM_EVAL), read_as_pool),
-    "verl": (".jsonl", jsonl(VERL), read_as_pool),
+    "verl": (".jsonl", jsonl([{"input": "u\nh", "output": "7", "gts": g, "score": 1} for g in ("7", 7)]), read_as_pool),
     "lighteval-new": (".parquet", parquet(NEW_ROWS), read_as_pool),
     "lighteval-old": (".parquet", parquet(OLD_ROWS), read_as_pool),
     "inspect-zip": (".eval", archive_log, read_as_pool),
-    "inspect-json": (".json", jsonl(INSPECT), read_as_pool),
     "fasta": (".fasta", fasta, read_as_pool),
     "csv": (".csv", table(CELLS), read_as_pool),
-    "tsv": (".tsv", table(CELLS, "\t"), read_as_pool),
     "npz": (".npz", npz, read_as_vectors),
-    "npy-as-npz": (".npz", npy, read_as_vectors),
     "safetensors": (".safetensors", safetensors, read_as_vectors),
-    "vectors-csv": (".csv", table(VECTOR_CELLS), read_as_vectors),
-    "vectors-parquet": (".parquet", parquet(VECTOR_ROWS), read_as_vectors),
-    "vectors-lists": (".parquet", parquet(LIST_ROWS), read_as_vectors),
-    "verified": (".jsonl", jsonl(VERIFIED), read_as_verified),
-    "ids-csv": (".csv", table(ID_CELLS), IdTable),
-    "ids-jsonl": (".jsonl", jsonl(IDS), IdTable),
+    "vectors-csv": (".csv", table([["problem_id", "id", "a"], ["p", "m1", "1.5"], ["q", "m", "2"]]), read_as_vectors),
+    "vectors-lists": (".parquet", parquet([{"id": name, "a": [1.5, 2.0]} for name in "mn"]), read_as_vectors),
+    "verified": (".jsonl", jsonl([{"problem_id": "a", "indices": [0, 3]}]), lambda path: read_verified(path, {"a": 5})),
+    "ids-csv": (".csv", table([["task_id", "pool_id"], ["M/12", "line-17"], ["M/13", "line-18"]]), IdTable),
     "data-gsm8k-gzip": (".jsonl.gz", jsonl(GSM8K_ROWS, packed=True), read_as_data(Gsm8k)),
-    "data-gsm8k-parquet": (".parquet", parquet(GSM8K_ROWS), read_as_data(Gsm8k)),
     "data-math": (".json", jsonl(MATH_ROWS, array=True), read_as_data(Math500)),
     "data-code": (".jsonl", jsonl(CODE_ROWS), read_as_data(HumanEvalPlus)),
-    "data-game24": (".jsonl", jsonl(GAME_ROWS), read_as_data(Game24)),
+    "data-game24": (".jsonl", jsonl([{"numbers": [4, 5, 6, 10]}, {"puzzle": "1 2 3 4"}]), read_as_data(Game24)),
     "data-game24-csv": (".csv", table([["Rank", "Puzzles"], ["1", "4 5 6 10"]]), read_as_data(Game24)),
 }
 # fmt: on

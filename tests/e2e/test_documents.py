@@ -8,6 +8,7 @@ import shlex
 import sys
 import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +44,14 @@ def succeed(harness, tmp_path, monkeypatch):
     return call
 
 
+def saved(page, section, language, *names):
+    """Write the blocks of a section to files of these names, and return the others."""
+    blocks = code_blocks(page, language, section)
+    for name, text in zip(names, blocks, strict=False):
+        Path(name).write_text(text)
+    return blocks[len(names) :]
+
+
 # README
 
 
@@ -56,7 +65,7 @@ def test_the_readmes_commands_on_own_files_run_as_they_stand(succeed, tmp_path):
     write_json_lines(tmp_path / "done.jsonl", [{"problem_id": "mine", "indices": [3, 17]}])
     write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "a", "responses": texts}])
     write_json_lines(tmp_path / "graded.jsonl", graded)
-    (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[0])
+    saved("README.md", "", "python", "farthest.py")
     (tmp_path / "check.py").write_text("import sys; sys.exit('4' not in open(sys.argv[1]).read())")
     commands = [words for words in commands_in("README.md") if words[0] != "rl"]
     commands += [shlex.split(line) for line in re.findall(r"`harness (run [^`]*)`", README)]
@@ -111,24 +120,17 @@ def test_the_readmes_selector_has_15_lines_appears_in_the_list_and_runs(harness,
 # The guides of docs/
 
 
-def test_the_guide_for_choosing_runs_as_it_stands(succeed, tmp_path):
-    [vectors] = code_blocks(VERIFY, "python", "Choose")
-    exec(vectors, {})
-    for name, text in zip(("responses.jsonl", "done.jsonl"), code_blocks(VERIFY, "json", "Choose"), strict=True):
-        (tmp_path / name).write_text(text)
+def test_the_guide_for_choosing_runs_as_it_stands(succeed):
+    exec(code_blocks(VERIFY, "python", "Choose")[0], {})
+    saved(VERIFY, "Choose", "json", "responses.jsonl", "done.jsonl")
     assert len([succeed(words) for words in commands_in(VERIFY, "Choose")]) == 4
 
 
 @pytest.mark.slow
 def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(succeed, tmp_path):
     section = "Verify by a program"
-    check, measure, python = code_blocks(VERIFY, "python", section)
-    for name, text in (
-        ("responses.jsonl", code_blocks(VERIFY, "json")[0]),
-        ("check.py", check),
-        ("measure.py", measure),
-    ):
-        (tmp_path / name).write_text(text)
+    saved(VERIFY, "", "json", "responses.jsonl")
+    [python] = saved(VERIFY, section, "python", "check.py", "measure.py")
     first, second = map(succeed, commands_in(VERIFY, section))
     assert "2 of 2 problems solved" in first.out
     assert "6 calls" in second.out
@@ -138,7 +140,7 @@ def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(succeed, tmp_path):
 def test_the_guide_for_a_wet_lab_runs_as_it_stands(succeed, tmp_path):
     pytest.importorskip("rdkit")
     section = "A wet lab by mail"
-    (tmp_path / "molecules.csv").write_text(code_blocks(VERIFY, "csv", section)[0])
+    saved(VERIFY, section, "csv", "molecules.csv")
     monday, friday, plate, report = commands_in(VERIFY, section)
     succeed(monday)
     header, *rows = (tmp_path / "week-1.csv").read_text().splitlines()
@@ -162,11 +164,10 @@ def test_the_guide_for_a_wet_lab_runs_as_it_stands(succeed, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_guide_for_own_problems_runs_as_it_stands_but_for_its_model(succeed, tmp_path):
+def test_the_guide_for_own_problems_runs_as_it_stands_but_for_its_model(succeed):
     guide, section = "docs/pools.md", "Your own problems"
-    for name, text in zip(("questions.jsonl", "responses.jsonl"), code_blocks(guide, "json", section), strict=True):
-        (tmp_path / name).write_text(text)
-    (tmp_path / "check.py").write_text(code_blocks(guide, "python", section)[0])
+    saved(guide, section, "json", "questions.jsonl", "responses.jsonl")
+    saved(guide, section, "python", "check.py")
     commands = [words for words in commands_in(guide, section) if "--model" not in words]
     rows = [succeed(words, "--unsafe-exec", "--json").rows[0] for words in commands]
     random = [row["samples_to_correct_random"] for row in rows]
@@ -190,7 +191,7 @@ def test_the_guide_for_best_of_n_runs_as_it_stands(succeed, tmp_path):
 
 @pytest.mark.slow
 def test_the_study_of_the_pools_page_runs_as_it_stands(succeed, tmp_path):
-    (tmp_path / "study.toml").write_text(code_blocks("docs/pools.md", "toml")[0])
+    saved("docs/pools.md", "", "toml", "study.toml")
     lines = [line for block in code_blocks("docs/pools.md", "sh", "Study files") for line in block.splitlines()]
     assert len(lines) == 5
     for line in lines:
@@ -205,7 +206,7 @@ def test_the_study_of_the_pools_page_runs_as_it_stands(succeed, tmp_path):
 @pytest.mark.slow
 def test_the_guide_for_a_new_selector_runs_as_it_stands(succeed, tmp_path):
     page, section = "docs/plugins.md", "A selector in fifteen lines"
-    (tmp_path / "farthest.py").write_text(code_blocks(page, "python", section)[0])
+    saved(page, section, "python", "farthest.py")
     lines = [line for block in code_blocks(page, "sh", section) for line in block.splitlines()]
     printed = "".join(succeed(shlex.split(line)[1:]).out for line in lines)
     assert "0 failed" in printed
@@ -241,55 +242,42 @@ def test_the_plugin_pages_task_embedder_sampler_and_layout_run(harness, succeed,
     assert "pool: read as acme samples" in outcome.err
 
 
-def test_the_studies_pages_script_makes_the_gpt4_pool(succeed, shared_data, tmp_path):
-    script, out = tmp_path / "script.py", tmp_path / "gpt4.jsonl"
-    script.write_text(code_blocks("studies/README.md", "python")[0])
+def test_the_studies_pages_script_makes_the_gpt4_pool(succeed, shared_data):
+    saved("studies/README.md", "", "python", "script.py")
     logs = shared_data / "pools" / "tot_game24_gpt4_standard_n100.json"
-    run_to_end([sys.executable, script, shared_data / "tasks" / "game24.csv", logs, out], check=True)
-    value = succeed(["pool", "import", out, "--task", "game24", "--json"]).rows
+    run_to_end([sys.executable, "script.py", shared_data / "tasks" / "game24.csv", logs, "gpt4.jsonl"], check=True)
+    value = succeed(["pool", "import", "gpt4.jsonl", "--task", "game24", "--json"]).rows
     assert (value["problems"], value["n"]) == (100, 100)
 
 
 # Python
 
 
-def printed_by_cells(cells, folder, then):
+def printed_by_cells(cells, folder):
     """What a session in a fresh interpreter prints after these cells; figures go nowhere."""
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom support.notebooks import run_cell\n"
-    code += f"for cell in {cells!r}: run_cell(cell, globals())\n{then}"
+    code += f"for cell in {cells!r}: run_cell(cell, globals())"
     return printed_by(code, cwd=folder, env={**os.environ, "MPLBACKEND": "Agg"})
 
 
 @pytest.mark.slow
 def test_the_python_page_runs_as_it_stands(tmp_path):
     then = "print([row.selector for row in race], len(eight), len(board.rows), len({*picks, *more}))"
-    printed = printed_by_cells(code_blocks("docs/python.md", "python"), tmp_path, then)
+    printed = printed_by_cells([*code_blocks("docs/python.md", "python"), then], tmp_path)
     assert printed.endswith("['repexp', 'Farthest', 'Farthest(power=1.0)'] 8 5 16")
     assert "random (exact)" in printed
 
 
 NOTEBOOK = ROOT / "examples" / "harness.ipynb"
-RACED = "print(frame.shape[0], len(axes.lines), [row.selector for row in race], list(board['selector']))"
-PRINTED = "3 3 ['repexp', 'Farthest'] ['Farthest', 'kcenter', 'repexp', 'uniform']"
 
 
 @pytest.mark.slow
-def test_the_notebook_runs_in_a_plain_interpreter(tmp_path):
-    assert printed_by_cells(code_cells(NOTEBOOK), tmp_path, RACED) == PRINTED
-
-
-@pytest.mark.slow
-def test_the_notebook_runs_in_ipython_and_a_changed_cell_is_ranked_again(tmp_path):
-    pytest.importorskip("IPython")
-    cells = [*code_cells(NOTEBOOK), RACED]
-    *_, own, _, _ = cells
-    code = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
-    code += f"for cell in {[*cells, own.replace('-(', '('), 'print(race[1].cell != board.cell[0])']!r}:\n"
-    code += "    shell.run_cell(cell, store_history=True).raise_error()"
-    environment = {**os.environ, "MPLBACKEND": "Agg", "IPYTHONDIR": str(tmp_path)}
-    printed = printed_by(code, cwd=tmp_path, env=environment)
-    assert PRINTED in printed
-    assert printed.endswith("True")
+def test_the_notebook_runs_and_a_changed_cell_is_ranked_again(tmp_path):
+    cells = code_cells(NOTEBOOK)
+    raced = "print(frame.shape[0], len(axes.lines), [row.selector for row in race], list(board['selector']))"
+    changed = cells[-2].replace("-(", "(")
+    printed = printed_by_cells([*cells, raced, changed, "print(race[1].cell != board.cell[0])"], tmp_path)
+    assert printed == "3 3 ['repexp', 'Farthest'] ['Farthest', 'kcenter', 'repexp', 'uniform']\nTrue"
 
 
 def test_the_notebooks_outputs_are_stripped():

@@ -27,6 +27,11 @@ class Normed(Letters):  # divides by the length of a vector, also where it is 0
         with np.errstate(all="ignore"):
             return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
+@broken("embedder", "contract")
+class Noisy(Letters):  # adds noise
+    def embed(self, problem, texts):
+        return super().embed(problem, texts) + np.random.default_rng().normal(size=(len(texts), 8))
+
 @broken("embedder", "same-text-same-vector")
 class Placed(Letters):  # adds each text's place
     def embed(self, problem, texts): return super().embed(problem, texts) + np.arange(len(texts))[:, None]
@@ -104,13 +109,26 @@ class OneStream(SoundEngine):  # draws all rows of a call from one stream
         return super().sample(replace(request, seeds=[base + j for j in range(len(request.seeds))]))
 
 @broken("engine", "hidden-states")
+class Disturbed(SoundEngine):  # draws other rows when states are asked for
+    def sample(self, request):
+        return super().sample(replace(request, seeds=[seed + bool(request.states) for seed in request.seeds]))
+
+@broken("engine", "hidden-states")
 class Forgetful(SoundEngine):  # encodes without the end-of-sequence token
     def encode(self, prompt, responses, states, report=lambda rows: None):
         return {"mean": self._pooled(responses) * 0.9}
 
 @broken("engine", "refuses-what-it-cannot")
+class Boundless(SoundEngine):  # takes any length
+    def check(self, prompts, max_tokens): pass
+
+@broken("engine", "refuses-what-it-cannot")
 class Obliging(SoundEngine):  # takes a sampler that steers, and samples as ever
     def sample(self, request): return super().sample(replace(request, sampler=Sampler()))
+
+@broken("engine", "progress-reported")
+class Silent(SoundEngine):  # reports no progress
+    def sample(self, request): return super().sample(replace(request, report=lambda rows: None))
 
 @broken("engine", "progress-reported")
 class Hasty(SoundEngine):  # says that the first two responses were all

@@ -161,6 +161,11 @@ class Insisting(Sound):  # takes the best outcome again
         return max(outcomes, key=lambda outcome: outcome.value or 0).index if outcomes else 0
 
 @broken("selector", "abilities")
+class Wavering(Sound):  # picks by a seed of its own after an outcome
+    def pick_after(self, pool, outcomes, rng):
+        return int(np.random.default_rng().choice(np.arange(len(outcomes), len(pool))))
+
+@broken("selector", "abilities")
 class Drifting(Sound):  # goes on from what was verified by a seed of its own
     def rank_after(self, pool, verified, rng):
         yield from np.random.default_rng().permutation(np.setdiff1d(np.arange(len(pool)), verified)).tolist()

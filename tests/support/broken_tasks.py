@@ -34,8 +34,20 @@ class NoGrader(Lamps):  # counts its grader's version as a number
     grader = 1
 
 @broken("task", "prompts")
+class Bare(Lamps):  # gives the prompt and no chat
+    def messages(self, problem): return problem.prompt
+    def plain(self, problem): return problem.prompt
+
+@broken("task", "prompts")
 class Blank(Lamps):  # has nothing to say to base models
     def plain(self, problem): return ""
+
+@broken("task", "hostile-responses")
+class Fragile(Lamps):  # raises for a response that is long
+    def verify(self, problem, response):
+        if len(response) > 50_000:
+            raise RecursionError("too deep")
+        return super().verify(problem, response)
 
 @broken("task", "hostile-responses")
 class Excusing(Lamps):  # calls a response that it cannot encode an error of its own
@@ -61,6 +73,12 @@ class Moody(Lamps):  # takes an answer once
 @broken("task", "pure-verdicts")
 class Batched(Lamps):  # grades a batch in another order
     def verify_all(self, problem, responses, *, finish): return super().verify_all(problem, responses)[::-1]
+
+@broken("task", "pure-verdicts")
+class Scribbling(Lamps):  # notes on the problem what it graded
+    def verify(self, problem, response):
+        problem.meta["graded"] = problem.meta.get("graded", 0) + 1
+        return super().verify(problem, response)
 
 @broken("task", "answers-are-text")
 class Numbers(Lamps):  # gives answers that are no text

@@ -8,13 +8,11 @@ with them.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import distributions
@@ -143,24 +141,6 @@ def gpt4(folder: Path, problems: int, n: int = 100, verdicts: bool = False, scor
     return write_json_lines(folder / "gpt4.jsonl", lines)
 
 
-def codegen(folder: Path, problems: int) -> Path:
-    """The first of CodeGen's samples of HumanEval, with verdicts by the base tests as this machine's maker gave them.
-
-    `codegen-verdicts.json` holds them, a bit a response, the first response in the highest bit: those of `harness run
-    --task humanevalplus:tests=base --pool ... --ids ...`, written by `harness pool export`.
-    """
-    data, verdicts = SHARED / "pools", json.loads((GOLDEN / "codegen-verdicts.json").read_text())
-    table = [json.loads(line) for line in (data / "codet_HumanEval_for_code_generation.jsonl").read_text().splitlines()]
-    ids = {row["prompt"]: row["task_id"] for row in table}
-    lines = []
-    for text in (data / "codet_humaneval_codegen16B_n100.jsonl").read_text().splitlines()[:problems]:
-        pool = json.loads(text)
-        bits = f"{int(verdicts[ids[pool['prompt']]], 16):0{len(pool['samples'])}b}"
-        correct = [bit == "1" for bit in bits]
-        lines.append({"problem_id": ids[pool["prompt"]], "responses": pool["samples"], "correct": correct})
-    return write_json_lines(folder / "codegen.jsonl", lines)
-
-
 def vectors(folder: Path, pool: Path, d: int = 24) -> Path:
     """Made-up vectors of a pool's responses: a direction for each length of text, and noise."""
     rng, arrays = np.random.default_rng(7), {}
@@ -207,16 +187,6 @@ def small(folder: Path) -> Iterator[Record]:
     """A few puzzles by each kind of selector, with the audit."""
     selectors = f"repexp+facility-location+kmeans+gp-ucb+dpp-map+{BY_ANSWER}+logprob+unlikely+mmr"
     return run(folder, *GAME24, *few(4, trials=3), "--audit", "--grid", f"selector={selectors}")
-
-
-@case(slow=False)
-def rerun(folder: Path) -> Iterator[Record]:
-    """A cell made again in another store by what it records."""
-    wanted = ("--task", "colours", "--n", 12, "--grid", "selector=spread+gp-ucb", "--trials", 3, "--seed", 2)
-    yield from run(folder, *TOYS, *wanted)
-    paths = sorted((folder / "runs" / "cells").glob("*.json"))
-    for number, path in enumerate(path for path in paths if not json.loads(path.read_text()).get("control")):
-        yield from rows(harness(folder, "rerun", path, "--store", f"again{number}", "--plugin", TOY), "again ")
 
 
 @case()
@@ -275,13 +245,6 @@ def gpt4_states(folder: Path) -> Iterator[Record]:
 
 
 @case(needs="shared")
-def codegen_given(folder: Path) -> Iterator[Record]:
-    """CodeGen's programs with given verdicts and no task."""
-    selectors = "selector=repexp+dpp-map+kmeans+k-dpp+ngram-coverage+gp-ucb+uniform"
-    return run(folder, "--pool", codegen(folder, 15), "--trials", 2, "--grid", selectors)
-
-
-@case(needs="shared")
 def codegen_behaviour(folder: Path) -> Iterator[Record]:
     """A few of CodeGen's programs, run for their verdicts and answers."""
     pools = SHARED / "pools"
@@ -324,98 +287,6 @@ def select(folder: Path) -> Iterator[Record]:
         who = f"select {name} {' '.join(Path(str(option)).name for option in options)}"
         for each in harness(folder, "select", "--pool", pool, "--selector", name, "-k", 8, *options):
             yield who, each["problem_id"], {"order": each["order"], "ordered": each["ordered"]}
-
-
-class Middle:
-    """From the middle outwards."""
-
-    needs = ()
-
-    def rank(self, pool, rng):
-        yield from sorted(range(len(pool)), key=lambda i: abs(2 * i - len(pool)))
-
-
-@case(needs="shared")
-def door(folder: Path) -> Iterator[Record]:
-    """The Python door: texts, vectors, scores and objects in memory."""
-    pool = gpt4(folder, problems=6, n=30, verdicts=True)
-    texts = {line["problem_id"]: line["responses"] for line in map(json.loads, pool.read_text().splitlines())}
-    with np.load(vectors(folder, pool)) as file:
-        h = dict(file)
-    first, quiet = next(iter(texts)), {"quiet": True}
-    float32 = {name: rows.astype("f4") for name, rows in h.items()}
-    with contextlib.chdir(folder):
-        picks = {
-            "texts": api.select(texts, "repexp", 6, **quiet),
-            "one": {first: api.select(h[first], "facility-location", 6, **quiet)},
-            "vectors": api.select(h, "kmedoids", 6, verified={first: [1, 2]}, **quiet),
-            "float32": api.select(float32, "repexp", 6, seed=2, **quiet),
-            "scores": {first: api.select(texts[first], "score", 6, scores=[*map(len, texts[first])], **quiet)},
-            "own class": api.select(texts, Middle(), 6, **quiet),
-            "path": api.select(pool.name, "repexp", 6, **quiet),
-        }
-        results = api.run(task="game24", pool=pool.name, selectors=["repexp", Middle(), "uniform"], **quiet)
-    for who, orders in picks.items():
-        yield from ((f"door {who}", at, {"order": np.asarray(order).tolist()}) for at, order in orders.items())
-    yield from rows(json.loads(json.dumps([row.to_json() for row in results.rows])))
-
-
-def longest(problem, index, text):
-    return float(len(text) % 23)
-
-
-def solved(problem, index, text):
-    return None if index % 13 == 5 else len(text) % 5 == 0
-
-
-CHECK = """
-import sys
-text = open(sys.argv[1]).read()
-sys.exit(2 if len(text) % 11 == 3 else int(len(text) % 3 > 0))
-"""
-
-
-@case(needs="shared")
-def verify(folder: Path) -> Iterator[Record]:
-    """Journals, line by line, and what ends each: by functions, by a command, continued, and by answers sent back."""
-    pool = gpt4(folder, problems=12, n=40)
-
-    def journal(who: str, name: str, ended: dict[str, Any]) -> Iterator[Record]:
-        yield who, "ended", ended
-        _, *lines = map(json.loads, (folder / name).read_text().splitlines())  # the first line has hashes of files
-        for place, line in enumerate(lines, 1):
-            kept = ("problem_id", "index", "outcome", "value", "asked")
-            yield who, f"line {place}", {name: line[name] for name in kept if name in line}
-
-    for name, selector, call, options in (
-        ("repexp", "repexp", solved, {}),
-        ("gp-ucb", "gp-ucb", solved, {"until": 2}),
-        ("gp-thompson", "gp-thompson", solved, {"seed": 4}),
-        ("outcome-ucb-seen", "outcome-ucb-seen", solved, {"task": "game24"}),
-        ("uniform", "uniform", solved, {"budget_per_problem": 3}),
-        ("top", "gp-ucb", longest, {"top": 5}),
-    ):
-        kept = folder / f"{name}.jsonl"
-        yield from journal(
-            f"verify {name}",
-            kept.name,
-            api.verify(pool, call, selector, budget=40, journal=kept, quiet=True, **options),
-        )
-    (folder / "check.py").write_text(CHECK)
-    command = ("verify", "--pool", pool, "--selector", "gp-ucb")
-    checked = (*command, "--verifier", f"{sys.executable} check.py {{response_file}}", "--journal", "command.jsonl")
-    harness(folder, *checked, "--budget", 10)
-    yield from journal("verify by a command, continued", "command.jsonl", harness(folder, *checked, "--budget", 25))
-    asking = (*command, "--ask", "-k", 3, "--journal", "ask.jsonl")
-    asked = harness(folder, *asking)
-    for _ in range(3):
-        outcomes = [("correct", "wrong", "wrong")[len(pick["response"]) % 3] for pick in asked["ask"]]
-        answered = zip(asked["ask"], outcomes, strict=True)
-        table = [f"{pick['problem_id']},{pick['index']},{outcome}\n" for pick, outcome in answered]
-        (folder / "answers.csv").write_text("problem_id,index,outcome\n" + "".join(table))
-        asked = harness(folder, *asking, "--answers", "answers.csv")
-    del asked["ask"]
-    yield from journal("verify by answers", "ask.jsonl", asked)
 
 
 # Files, and what differs.

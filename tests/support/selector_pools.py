@@ -47,12 +47,12 @@ def ranked(selector: Any, pool: Pool, seed: int = 0) -> list[int]:
 
 
 def after(selector: Any, pool: Pool, verified: Sequence[int], seed: int = 0) -> list[int]:
-    """The order in which a selector goes on from what was verified."""
+    """The order in which it goes on from what was verified."""
     return list(selector.rank_after(pool, tuple(verified), np.random.default_rng(seed)))
 
 
 def orders_of_each(selectors: Iterable[Any]) -> list[list[list[int]]]:
-    """Three orders by each selector: another process can import this."""
+    """Three orders by each: another process can import this."""
     return [orders(selector) for selector in selectors]
 
 

@@ -69,20 +69,6 @@ def test_an_outcome_that_is_not_known_counts_as_the_mean_there_and_without_any_i
         assert GpUcb().pick_after(pool, outcomes_of(order[:t], [None] * t), RNG) == order[t]
 
 
-@pytest.mark.parametrize(("selector", "least"), [(GpUcb(), 20), (GpThompson(), 12)])
-def test_hits_in_small_clusters_are_found(selector, least):
-    """36 of 1,000 rows are hits, in two clusters; 60 calls at random find 2."""
-    rng = np.random.default_rng(7)
-    cluster = np.sort(rng.integers(60, size=1000))
-    h = (2 * rng.normal(size=(60, 32))[cluster] + rng.normal(size=(1000, 32))).astype(np.float32)
-    hits = np.isin(cluster, [11, 47]) & (rng.random(1000) < 0.9)
-    pool, outcomes = pool_of(embeddings=h), []
-    for t in range(60):
-        pick = selector.pick_after(pool, outcomes, np.random.default_rng(t))
-        outcomes.append(Outcome(pick, float(hits[pick])))
-    assert sum(outcome.value for outcome in outcomes) >= least
-
-
 def test_thompson_picks_each_as_often_as_the_posterior_puts_it_first():
     h = np.random.default_rng(4).normal(size=(5, 2)).astype(np.float32)
     mean, covariance = posterior(rbf(h, 1.0), [1, 3], [-1.0, 1.0], 0.5)
