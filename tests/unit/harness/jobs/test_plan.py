@@ -72,7 +72,7 @@ def config(own, tmp_path):
 ALL = ["sample", "embed", "verify", "rank spread"]
 CHANGED = {  # options, and the stages that they make anew
     **{"--limit 3": [], "--engine toy:group=5": [], "--trials 4": ALL[3:], "--dim 4": [ALL[1], ALL[3]]},
-    **dict.fromkeys(["--n 15", "--seed 1", "--task keyed", "--sampler nucleus:p=0.8", "--split broken"], ALL),
+    **dict.fromkeys(["--n 15", "--task keyed", "--split broken"], ALL),
 }
 
 
@@ -100,6 +100,14 @@ REFUSED = [
 
 def test_what_cannot_be_carried_out_is_one_line_that_names_all_that_is_lacking(config):
     assert wrongly_refused(REFUSED, lambda options: make_plan(config(**options), Progress(quiet=True))) == []
+
+
+def test_data_and_a_model_that_are_out_of_reach_are_named_together(toy, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    model = ("--engine", "transformers", "--model", "nobody/nothing-7b")
+    line = error_line(toy("--task", "gsm8k", *model, "--selector", "spread"))
+    assert line.startswith("error: 2 things stand in the way: (1) gsm8k: dataset openai/gsm8k")
+    assert "(2) model 'nobody/nothing-7b' cannot be fetched (offline?): give a local folder" in line
 
 
 def test_a_library_is_needed_where_something_is_to_be_ranked_and_not_to_show_what_is_stored(config, monkeypatch):
