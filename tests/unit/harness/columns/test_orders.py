@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.json_lines import write_json_lines
 from support.paths import TOY
-from support.processes import descendants
+from support.processes import descendants, harness_command, run_to_end
 from support.refusals import refusal_of, wrongly_refused
 from support.searches import Recorder
 from support.stores import contents, files_of
@@ -210,3 +210,30 @@ def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one_in_one_process_th
     assert len(pids) == len(pids & {*descendants()}) == 1
     end_limited()
     assert not pids & {*descendants()}
+
+
+SLEEPS = """
+import time
+from harness import hookimpl
+
+class Slow:
+    needs = ()
+    def rank(self, pool, rng):
+        time.sleep(1.5)
+        yield from range(len(pool))
+
+@hookimpl
+def register_selectors(register):
+    register("slow", Slow)
+"""
+
+
+@pytest.mark.slow
+def test_bounded_rankings_in_several_processes_end_with_the_run(tmp_path):
+    (tmp_path / "slow.py").write_text(SLEEPS)
+    lines = [{"problem_id": f"p{i}", "responses": ["a", "b"], "correct": [False, True]} for i in range(10)]
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
+    options = "--selector slow --plugin slow.py --rank-timeout 60 --trials 1 --executor local:workers=2".split()
+    ended = run_to_end(harness_command("run", "--pool", pool, *options), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "cells in " in ended.stdout
