@@ -193,8 +193,8 @@ def beyond_norm() -> str:
             calls = (row.samples_to_correct_random, beside["samples_to_correct"], row.samples_to_correct)
             name = called(board) + ("" if row.seeds == [0] else f", seeds {', '.join(map(str, row.seeds or ()))}")
             ratio = f"{number(beside['ratio'])} {interval(beside['ratio_ci'])}"
-            rows.append([name, row.embedder, *map(number, calls), ratio])
-    heads = ["pool", "vectors", "random's calls", "norm's", "RepExp's", "RepExp's / norm's [95 %]"]
+            rows.append([name, row.embedder, str(board.about["n"]), *map(number, calls), ratio])
+    heads = ["pool", "vectors", "n", "random's calls", "norm's", "RepExp's", "RepExp's / norm's [95 %]"]
     return table(heads, rows, 2)
 
 

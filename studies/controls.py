@@ -5,7 +5,7 @@
 A pool's key also depends on the version of the harness that made it. So a control ranked today names its pool otherwise
 than the published cells do, though the pool is the same. Here it takes the published names of pool, vectors and
 verdicts, if the pool is told to be the same: all problems have as many correct responses, and the selectors that are in
-both came to the same orders on 99 % of the problems. A control that is published
+both came to the same orders on 98 % of the problems. A control that is published
 as a row (`length`) takes that row's place: delete the older cell, of other code (`harness results delete`).
 """
 
@@ -21,7 +21,7 @@ from harness.results.cells import Cell
 from harness.results.published import places, read
 
 SAME = ("task", "model", "sampler", "seed")
-NEARLY = 0.99  # of the problems; near ties of vectors differ between processors, answers by behaviour in slow programs
+NEARLY = 0.98  # of the problems: near ties of vectors (RepExp's) differ between processors, behaviour in slow programs
 
 
 def place(cell: Cell) -> tuple[Any, ...]:
@@ -56,8 +56,8 @@ def beside(control: Cell, published: list[Cell], store: list[Cell]) -> Cell:
         inputs["embedding"] = named["inputs"]["embedding"]
         ranking["embedding"] = inputs["embedding"]["key"]
     kept = {name: value for name, value in control.items() if name != "from"}
-    is_new = control["labels"]["selector"] not in {cell["labels"]["selector"] for cell in of_pool}
-    return {**kept, "control": is_new, "inputs": {**inputs, "ranking": ranking}}
+    rows = {cell["labels"]["selector"] for cell in of_pool if not cell.get("control")}
+    return {**kept, "control": control["labels"]["selector"] not in rows, "inputs": {**inputs, "ranking": ranking}}
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ A parquet file has a row for each cell and problem, with these columns (`SCHEMA`
     orders     the trials' orders, one after another: `cells.lengths` says where each ends
     found      the entry's `found`, a list a trial
 
-Equal texts are stored once (dictionaries), equal orders once but for a few bytes (zstd over the whole column). What is
-read back is the cell to the digit, or its checksum says that it is not. Runs until the first correct response
+Equal texts are stored once (dictionaries), equal orders once but for a few bytes (brotli over the whole column). What
+is read back is the cell to the digit, or its checksum says that it is not. Runs until the first correct response
 (`stopping_times`) have the same form. A file is made by `write`; the same cells give the same bytes. It holds a sum of
 itself, which other readers of parquet skip.
 """
@@ -142,7 +142,7 @@ def write(path: Path, made: Mapping[str, Mapping[str, Any]]) -> None:
     pq.write_table(
         table,
         sink,
-        **{"compression": "zstd", "compression_level": 19, "write_statistics": False, "store_schema": False},
+        **{"compression": "brotli", "compression_level": 11, "write_statistics": False, "store_schema": False},
         **{"use_dictionary": _TEXTS, "column_encoding": dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT")},
         # One page a column: what is equal is found wherever it stands.
         **{"dictionary_pagesize_limit": 2**30, "data_page_size": 2**30},

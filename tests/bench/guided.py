@@ -22,15 +22,14 @@ from harness_plugins.samplers.guided import RepExpGuided
 
 
 class Unguided(RepExpGuided):
-    """One response after another, and nothing is added."""
+    """One response after another: nothing is added, and nothing learned."""
 
     adds = False
 
     def steering(self) -> "Unguided":
         return self
 
-    def learn(self, states: torch.Tensor) -> None:
-        """Learn nothing."""
+    def learn(self, states: torch.Tensor) -> None: ...
 
 
 def seconds(engine: Transformers, sampler: RepExpGuided, length: int, n: int, tokens: int) -> float:
@@ -46,12 +45,8 @@ def main() -> None:
     options = sizes(__doc__, tokens=(12, 2), n=(3, 2), rounds=(2, 1), width=(896, 448), layers=(6, 1))
     looked: list[int] = []
     look = steered.CandidateTree.look
-
-    def counted(self: steered.CandidateTree, ids: torch.Tensor) -> torch.Tensor:
-        looked.append(ids.shape[1])
-        return look(self, ids)
-
-    steered.CandidateTree.look = counted  # type: ignore[method-assign]
+    count = lambda tree, ids: looked.append(ids.shape[1]) or look(tree, ids)  # noqa: E731
+    steered.CandidateTree.look = count  # type: ignore[method-assign]
     for head in (30,) if options.smallest else (3, 30):
         with tempfile.TemporaryDirectory() as folder:
             random_qwen2(Path(folder), 8192, options.width, options.layers, head)

@@ -55,16 +55,8 @@ def otherwise(answer: str, turn: int) -> str:
 
 def another_number(answer: str) -> str:
     """The answer with its last digit changed; with a 3 before it where it has none."""
-    places = [match.start() for match in re.finditer("[0-9]", answer)]
-    if not places:
-        return f"3{answer}"
-    place = places[-1]
-    return answer[:place] + str(int(answer[place]) % 9 + 1) + answer[place + 1 :]
-
-
-def boxed(solution: str, answer: str) -> str:
-    """A solution's text with another answer in a last box."""
-    return f"{solution.replace('boxed', 'mathbf')}\nThe answer is $\\boxed{{{answer}}}$."
+    head, digit, tail = re.fullmatch(r"(.*?)(?:([0-9])([^0-9]*))?", answer, re.S).groups()
+    return f"{head}{int(digit) % 9 + 1}{tail}" if digit else f"3{answer}"
 
 
 def pool(rows: Sequence[dict[str, str]], index: int) -> Pool:
@@ -72,23 +64,15 @@ def pool(rows: Sequence[dict[str, str]], index: int) -> Pool:
     row, other = rows[index], rows[(index + 7) % len(rows)]
     solution, answer = row["solution"], row["answer"]
     unboxed = solution.replace("boxed", "mathbf")
-    texts = [
-        solution,
-        f"We reason step by step.\n\n{solution}",
-        boxed(solution, otherwise(answer, index)),
-        f"{unboxed}\nThe final answer is ${answer}$.",
-        boxed(solution, another_number(answer)),
-        boxed(solution, other["answer"]),
-        boxed(solution, rf"{answer} \frac{{ ]) as above"),
-        f"{unboxed[: len(unboxed) // 2]} so far 17",
-    ]
-    return Problem(str(index), row["problem"], answer), texts
+    last = (otherwise(answer, index), another_number(answer), other["answer"], rf"{answer} \frac{{ ]) as above")
+    third, *boxed = [f"{unboxed}\nThe answer is $\\boxed{{{each}}}$." for each in last]
+    texts = [solution, f"We reason step by step.\n\n{solution}", third, f"{unboxed}\nThe final answer is ${answer}$."]
+    return Problem(str(index), row["problem"], answer), [*texts, *boxed, f"{unboxed[: len(unboxed) // 2]} so far 17"]
 
 
 def enlarged(pools: Sequence[Pool], count: int, rng: random.Random) -> list[Pool]:
     """As many responses in all, with the duplication of answers that pools have."""
-    weights = [1 / rank for rank in range(1, 9)]
-    each = count // len(pools)
+    weights, each = [1 / rank for rank in range(1, 9)], count // len(pools)
     return [
         (problem, [f"Attempt {rng.random()}: {text}" for text in rng.choices(texts, weights, k=each)])
         for problem, texts in pools
@@ -114,41 +98,27 @@ def theirs(pools: Sequence[Pool]) -> list[bool]:
     return verdicts
 
 
-def timed(call: Callable[[], object]) -> tuple[float, float]:
+def timed(call: Callable[[Sequence[Pool]], object], pools: Sequence[Pool], scale: float) -> tuple[float, float]:
     """Wall seconds, and CPU seconds with the workers'."""
     wall, cpu = time.perf_counter(), cpu_s()
-    call()
-    return time.perf_counter() - wall, cpu_s() - cpu
-
-
-def ways(pools: Sequence[Pool]) -> str:
-    """Which share of the responses was decided in which way."""
-    task = MathTask()
-    statuses = Counter(
-        verdict.route.rpartition(", ")[2] or verdict.reason
-        for problem, texts in pools
-        for verdict in task.verify_all(problem, texts)
-    )
-    total = sum(statuses.values())
-    return ", ".join(f"{way or 'no answer'} {count / total:.1%}" for way, count in statuses.most_common())
+    call(pools)
+    return scale * (time.perf_counter() - wall), scale * (cpu_s() - cpu)
 
 
 def compare(name: str, sets: Sequence[tuple[list[Pool], list[Pool]]]) -> None:
     """Print medians over sets of (our pools, their pools); where theirs are fewer their seconds are scaled."""
-    mine, other, differ = [], [], []
     count, judged = (sum(len(texts) for _, texts in pools) for pools in sets[0])
-    for pools, sample in sets:
-        mine.append(timed(lambda pools=pools: ours(pools)))
-        other.append([seconds * count / judged for seconds in timed(lambda sample=sample: theirs(sample))])
-        differ.append(sum(a != b for a, b in zip(ours(sample), theirs(sample), strict=True)))
-    wall, cpu = map(median, zip(*mine, strict=True))
-    their_wall, their_cpu = map(median, zip(*other, strict=True))
+    times = [(*timed(ours, pools, 1), *timed(theirs, sample, count / judged)) for pools, sample in sets]
+    wall, cpu, their_wall, their_cpu = map(median, zip(*times, strict=True))
+    differ = [sum(a != b for a, b in zip(ours(sample), theirs(sample), strict=True)) for _, sample in sets]
+    routes = [verdict.route or f", {verdict.reason}" for pool in sets[0][0] for verdict in MathTask().verify_all(*pool)]
+    ways = Counter(route.rpartition(", ")[2] for route in routes).most_common()
     print(f"{name}: {count} responses to {len(sets[0][0])} problems; medians of {len(sets)}")
     print(f"  MathTask     {count / wall:9.0f} responses/s{wall:9.3f} s wall{cpu:9.3f} s CPU, workers included")
     print(f"  math-verify  {count / their_wall:9.0f} responses/s{their_wall:9.3f} s wall{their_cpu:9.3f} s CPU", end="")
     print("" if judged == count else f" (timed on {judged}, scaled)")
     print(f"  ratio        {their_wall / wall:9.1f} wall{their_cpu / max(cpu, 0.01):15.1f} CPU")
-    print(f"  decided by: {ways(sets[0][0])}")
+    print(f"  decided by: {', '.join(f'{way} {number / count:.1%}' for way, number in ways)}")
     print(f"  verdicts that differ from math-verify's: {median(differ)} of {judged}")
 
 

@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
-
-from harness_tasks.programs.program_grading import Exercise
 
 # An expected value; expressions that are right at any tolerance; right at 1e-4 but not at 0; wrong at both
 RESULTS: list[tuple[Any, list[str], list[str], list[str]]] = [
@@ -87,14 +84,3 @@ PROGRAMS: list[tuple[str, str, str, list[Any], list[Any], list[str], list[str]]]
     ("mbpp", "same", "return a", [[[1, 2], 0], [1.5, 0]], [], [], [_NEAR]),
     ("mbpp", "same", "return a", [[1.5, 0]], [[[1, 2], 0]], [], [_NEAR]),
 ]  # fmt: skip
-
-
-def corpus_verdicts(passes: Callable[[Exercise, list[str]], list[bool]]) -> list[tuple[str, list[bool]]]:
-    """The functions of PROGRAMS on whose programs a grader has other verdicts, with these."""
-    others = []
-    for dataset, name, solution, base, plus, right, wrong in PROGRAMS:
-        programs = [f"def {name}(a, b):\n    {body}\n" for body in (solution, *right, *wrong)]
-        verdicts = passes(Exercise(dataset, name, programs[0], {"base": base, "plus": plus}, 0), programs)
-        if verdicts != [True] * (1 + len(right)) + [False] * len(wrong):
-            others.append((name, verdicts))
-    return others

@@ -1,7 +1,5 @@
 """What models write, with the program in it: by what a row shows, a response and the program that defines `add`."""
 
-from __future__ import annotations
-
 DEFINITION = "def add(a, b):\n    return a + b"
 BLOCK = f"```python\n{DEFINITION}\n```"
 HELPERS = f"import math\nFOUR = 4\n\n{DEFINITION}\n\ndef helper(x):\n    return x\n\nclass Node:\n    pass"

@@ -8,23 +8,16 @@ import numpy as np
 OPTIONS = [
     ({"k": 6}, "problem 'test/0' has 5 responses: -k 6 is more"), ({"k": 0}, "-k must be at least 1, got 0"),
     ({"selector": "repex"}, "unknown selector 'repex' (did you mean 'repexp'?"),
-    ({"selector": "repexp:lam=-1"}, "repexp: lam must be > 0, got -1"),
     ({"embedder": "hidden-mean"}, "embedder 'hidden-mean' takes a model's hidden states: say which --model"),
-    ({"embedder": "tfidf", "model": "tiny24"}, "embedder 'tfidf' takes no --model"),
     ({"model": "x", "engine": "stateless"}, "which engine 'stateless' does not give"),
-    ({"seed": -1}, "--seed must not be negative"), ({"dim": 0}, "--dim must be at least 1"),
     ({"selector": "logprob"}, "selector 'logprob' needs log-probabilities, which the pool does not carry"),
     ({"selector": "answer-round-robin"}, "reads canonical answers, which a task extracts: say which --task"),
     ({"task": "colour"}, "unknown task 'colour' (did you mean 'colours'?"),
-    ({"ids": Path("ids.csv")}, "say which --task"),
     ({"embeddings": Path("absent.npz")}, "embeddings absent.npz: no such file"),
     ({"embeddings": Path("E.npz"), "embedder": "tfidf"}, "give --embeddings or --embedder, not both"),
-    ({"verified": Path("absent.jsonl")}, "absent.jsonl: no such file"),
-    ({"pool": Path("absent.jsonl")}, "no such file"), ({"pool": None}, "--pool FILE, or --embeddings FILE alone"),
     ({"selector": "twice"}, "selector 'twice', problem 'test/0': index 0 was picked twice"),
     ({"selector": "raising"}, "problem 'test/0': raised ZeroDivisionError: oh (toy.py:"),
     ({"selector": "particular", "embedder": "letters", "centre": False}, "raised AssertionError"),
-    ({"selector": "short"}, "problem 'test/0': the ranking ended after 0 of 2 picks"),
 ]  # fmt: skip
 
 # Options beside a file of vectors alone, which has 5 rows for problem test/0.
@@ -40,9 +33,7 @@ VECTORS_ALONE = [
 GOOD = '{"problem_id": "test/0", "indices": [0, 2]}\n'
 VERIFIED = [
     ("not json\n", "v.jsonl, line 1: not JSON"), (GOOD + '{"problem_id": "test/1"', "line 2: not JSON"),
-    ("3\n", "line 1: expected JSON objects"),
     ('{"problem_id": "test/0"}\n', 'expected {"problem_id": ..., "indices": [...]}, got the keys \'problem_id\''),
-    ('{"problem_id": 7, "indices": []}\n', "line 1: problem_id must be a text, got 7"),
     ('{"problem_id": "tset/0", "indices": []}\n', "line 1: problem 'tset/0' is none of the 3 of the pool"),
     *(
         (GOOD + f'{{"problem_id": "test/1", "indices": {given}}}\n', f"line 2 (test/1): indices must be {words}")
@@ -60,10 +51,8 @@ VERIFIED = [
 VECTORS = [
     ({"test/0": np.zeros((5, 2))}, True, "'test/1' is not in the file"),
     ({f"test/{i}": np.zeros((4, 2)) for i in range(3)}, True, "has shape (4, 2), expected (5, d)"),
-    ({"a": np.zeros(4)}, False, "has shape (4,), expected (n, d)"),
     ({"a": np.float32(4)}, False, "has shape (), expected (n, d)"),
     ({"a": np.full((4, 2), np.inf)}, False, "must hold finite numbers"),
-    ({"a": np.array([[{}]] * 4)}, False, "cannot be read"),
     ({"a": np.zeros((4, 0))}, False, "repexp: the pool has no embeddings"),
     ({"a": np.zeros((0, 2))}, False, "has 0 responses: -k 2"), ({}, False, "holds no arrays"),
 ]  # fmt: skip

@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, written
+from support.evalplus_problems import ROW, SOLUTION, block, written
 from support.json_lines import write_json_lines
 from support.refusals import error_line
 from support.stores import files_of
 
-from harness.columns.store import read
 from harness_tasks.programs import behaviour
 
 TASK = "mbppplus:answer_by=behaviour,inputs=4"
@@ -30,20 +29,6 @@ def run(harness, tmp_path):
         return harness(command, "--task", task, "--selector", selector, *options)
 
     return call
-
-
-def test_samples_of_evalplus_without_the_prompts_head_are_graded_in_a_run(harness, tmp_path):
-    data = written(tmp_path, {**HALF, "prompt": f"from math import floor\n\n{BEGUN}"})
-    programs = ["def half(x):\n    floor\n    return x / 2", "def halved(x):\n    return x / 2"]
-    samples = [{"task_id": HALF["task_id"], "completion": program, "passed": True} for program in programs]
-    pool = write_json_lines(tmp_path / "samples.jsonl", samples)
-    options = ("--data", data, "--pool", pool, "--store", tmp_path / "runs", "--selector", "in-order", "--json")
-    outcome = harness("run", "--task", "humanevalplus", *options)
-    [row] = outcome.rows
-    assert (row["n"], row["solvable"], row["pass_at_k"]["1"], row["pass_at_k_random"]["1"]) == (2, 1, 1, 0.5)
-    assert "not taken as verdicts: passed" in outcome.err
-    [verdicts] = files_of(tmp_path / "runs", "verdicts")
-    assert read(verdicts)["reason"].to_pylist() == ["", "no function half"]
 
 
 @pytest.mark.slow

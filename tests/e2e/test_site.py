@@ -35,15 +35,12 @@ def helped(harness, *path):
     return shown
 
 
-def test_the_page_of_commands_has_every_command_argument_and_option_that_help_shows(harness, site):
+def test_the_pages_of_commands_schemas_and_python_have_all_that_there_is(harness, site):
     sections = site("reference_pages").command_page().split("\n## ")[1:]
     page = {section.partition("\n")[0]: set(re.findall(r"^\| `(.*?)` \|", section, re.M)) for section in sections}
     shown = helped(harness)
     assert len(shown) >= 24
     assert page == shown
-
-
-def test_the_page_of_schemas_has_every_field(site):
     page = site("reference_pages").schema_page()
     sections = {section.partition("\n")[0]: section for section in re.split("\n##+ ", page)}
     for path in (ROOT / "docs" / "schemas").glob("*.json"):
@@ -52,53 +49,41 @@ def test_the_page_of_schemas_has_every_field(site):
             assert set(re.findall(r"^\| `(\w+)` \|", sections[name], re.M)) == set(part["properties"])
     assert "| `ranks` | list of integer |  |" in page
     assert "| `seed` | integer or null | yes |" in page
-
-
-def test_the_python_reference_names_all_that_harness_exports():
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
-    shown = {name for names in re.findall(r"members: \[(.*?)\]", page, re.S) for name in re.findall(r"\w+", names)}
+    listed = {name for names in re.findall(r"members: \[(.*?)\]", page, re.S) for name in re.findall(r"\w+", names)}
     exported = {*diversity_harness.__all__, *getattr(diversity_harness, "FROM_API", ())}
-    assert exported - shown == {"Task", "hookimpl"}  # Task is in the contracts, hookimpl in plugins.md
+    assert exported - listed == {"Task", "hookimpl"}  # Task is in the contracts, hookimpl in plugins.md
 
 
-def test_a_docstrings_aligned_names_become_a_list(site):
+def test_a_docstrings_aligned_names_become_a_list_and_links_lead_to_pages_or_become_their_words(site, caplog):
     docstring = "A pool.\n\ntexts       n strings\nembeddings  (n, d) float32,\n            centred\n\nEnds here."
     shown = "A pool.\n\n- `texts`: n strings\n- `embeddings`: (n, d) float32, centred\n\nEnds here."
     assert site("docstrings").with_lists(docstring) == shown
-
-
-def test_links_lead_to_pages_or_become_their_words_or_a_warning(site, caplog):
-    hooks = site("hooks")
-
-    def linked(text, page):
-        return hooks.linked(text, page, {"pools.md": "The pools"})
-
-    assert linked("[a](docs/pools.md)", "index.md") == "[a](pools.md)"
-    assert linked("[docs/pools.md](docs/pools.md#keys)", "index.md") == "[The pools](pools.md#keys)"
-    assert linked("[b](../../CHANGELOG.md)", "reference/python.md") == "[b](../changelog.md)"
-    assert linked("[c](../Makefile)", "pools.md") == "c"
-    assert linked("[d](docs/schemas)", "contributing.md") == "d"
-    assert linked("[e](https://a.org/b)", "pools.md") == "[e](https://a.org/b)"
-    assert linked("![f](docs/images/hardness.png)", "index.md") == "![f](images/hardness.png)"
+    for link, page, made in (
+        ("[a](docs/pools.md)", "index.md", "[a](pools.md)"),
+        ("[docs/pools.md](docs/pools.md#keys)", "index.md", "[The pools](pools.md#keys)"),
+        ("[b](../../CHANGELOG.md)", "reference/python.md", "[b](../changelog.md)"),
+        ("[c](../Makefile)", "pools.md", "c"),
+        ("[d](docs/schemas)", "contributing.md", "d"),
+        ("[e](https://a.org/b)", "pools.md", "[e](https://a.org/b)"),
+        ("![f](docs/images/hardness.png)", "index.md", "![f](images/hardness.png)"),
+    ):
+        assert site("hooks").linked(link, page, {"pools.md": "The pools"}) == made
     assert caplog.messages == []
-    linked("[g](../nowhere.py)", "pools.md")
+    site("hooks").linked("[g](../nowhere.py)", "pools.md", {})
     assert caplog.messages == ["docs/pools.md: link to ../nowhere.py, which is no file of the repository"]
 
 
-def test_the_workflow_runs_words_of_the_makefile_on_the_pythons_of_the_classifiers():
-    workflow, makefile = ((ROOT / name).read_text() for name in (".github/workflows/ci.yml", "Makefile"))
+def test_workflow_makefile_classifiers_citation_and_changelog_agree_and_no_address_is_made_up():
+    names = (".github/workflows/ci.yml", "Makefile", "CITATION.cff", "CHANGELOG.md", "pyproject.toml")
+    workflow, makefile, citation, changelog, pyproject = ((ROOT / name).read_text() for name in names)
+    project, version = tomllib.loads(pyproject)["project"], diversity_harness.__version__
     words = re.findall(r"run: make (\w+)", workflow)
     assert words == ["lint", "docs", "run", "test"]
     assert [word for word in words if not re.search(rf"^{word}:", makefile, re.M)] == []
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    pythons = [
-        line.rpartition(" ")[2] for line in classifiers if line.startswith("Programming Language :: Python :: 3.")
-    ]
+    python = "Programming Language :: Python :: "
+    pythons = [line.removeprefix(python) for line in project["classifiers"] if line.startswith(f"{python}3.")]
     assert f"python: {json.dumps(pythons)}" in workflow
-
-
-def test_the_version_is_the_same_everywhere_and_no_address_is_made_up():
-    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
-    assert f"version: {diversity_harness.__version__}\n" in citation
-    assert re.search(r"^## (\d\S*)", changelog, re.M)[1] == diversity_harness.__version__
-    assert "urls" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"version: {version}\n" in citation
+    assert re.search(r"^## (\d\S*)", changelog, re.M)[1] == version
+    assert "urls" not in project

@@ -1,12 +1,8 @@
-"""`harness verify` and `harness.search` as users run them: a real verifier, and a robot, killed again and again."""
+"""`harness verify` as a user runs it: a real verifier, killed again and again."""
 
 import json
-import random
-import subprocess
 import sys
-import time
 from collections import Counter
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -94,53 +90,3 @@ def test_a_loop_killed_again_and_again_repeats_no_recorded_check_and_loses_none(
             calls, (order,) = [index for name, index in picks if name == entry["id"]], entry["orders"]
             assert calls == order[: len(calls)], entry["id"]
             assert len(calls) == len(order) or len(calls) >= BUDGET // PROBLEMS
-
-
-# A robot that asks and tells from Python: it writes each start into a log, and tells outcomes one by one.
-CALLS = 120
-ROBOT = f"""
-import sys, harness, numpy
-h = numpy.random.default_rng(0).normal(size=(200, 32))
-names = [f"CHEMBL{{row}}" for row in range(200)]
-search = harness.search(h, names=names, selector=sys.argv[1], journal="plate.jsonl", quiet=True)
-batch = search.open
-while search.calls < {CALLS}:
-    for name in batch or search.ask(8):
-        with open("started", "a") as log:
-            log.write(name + "\\n")
-        search.tell(name, int(name[6:]) % 7 == 0)
-    batch = []
-"""
-
-
-@pytest.mark.slow
-def test_a_robot_killed_at_random_moments_loses_no_outcome_and_asks_for_none_twice(tmp_path):
-    (tmp_path / "robot.py").write_text(ROBOT)
-    journal, moments = tmp_path / "plate.jsonl", random.Random(0)
-    size = lambda: journal.stat().st_size if journal.exists() else 0  # noqa: E731
-    robot, kept, kills = [sys.executable, tmp_path / "robot.py", "gp-ucb"], [], 0
-    for _ in range(6):
-        goal = size() + moments.randrange(1, 1200)
-
-        def is_time(goal=goal):
-            if size() >= goal:
-                time.sleep(moments.random() / 20)
-            return size() >= goal
-
-        with suppress(AssertionError):  # a quick robot may have ended before
-            kill_when(is_time, robot, cwd=tmp_path)
-            kills += 1
-        kept.append(whole_lines(journal))
-    assert kills >= 4
-    subprocess.run(robot, cwd=tmp_path, check=True, capture_output=True)
-    lines = whole_lines(journal)
-    assert all(lines[: len(whole)] == whole for whole in kept)  # nothing that was on the disk is lost
-    entries = list(map(json.loads, lines[1:]))
-    asked = [name for entry in entries for name in entry.get("names", ())]
-    told = {entry["name"]: entry for entry in entries if "outcome" in entry}
-    assert len(entries) - len([entry for entry in entries if "names" in entry]) == len(told)  # none twice
-    assert len(asked) == len({*asked}) == len(told) == CALLS
-    assert all((entry["outcome"] == "correct") == (entry["index"] % 7 == 0) for entry in told.values())
-    started = Counter((tmp_path / "started").read_text().split())
-    assert {*started} == {*told}
-    assert sum(started.values()) - CALLS <= kills  # at most what was in flight at a kill was done again

@@ -2,14 +2,13 @@
 
 import json
 import os
-import shutil
 from collections import Counter
 
 import numpy as np
 import pytest
 from support.environments import environment_python
 from support.paths import SUPPORT
-from support.processes import harness_command, run_to_end
+from support.processes import run_to_end
 from support.stores import files_of
 
 from harness import Sampler
@@ -20,7 +19,6 @@ from harness_plugins.engines.row_chunks import Chunks
 from harness_plugins.proteins.tiny import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_esmfold
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
-PUBLISHED = {"esm3": "biohub/esm3-sm-open-v1", "esmc": "biohub/ESMC-600M", "good": "facebook/esmfold_v1"}
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 
@@ -111,22 +109,3 @@ def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing
     assert "embeddings: reused for 2 of 2" in stricter.err
     assert "pool: reused for 1 of 1" in shorter.err
     assert measured() == kept
-
-
-def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_commits(models, python, tmp_path):
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    for name, repo in PUBLISHED.items():
-        cached = tmp_path / "hf" / "hub" / f"models--{repo.replace('/', '--')}"
-        shutil.copytree(models / name, cached / "snapshots" / commit)
-        (cached / "refs").mkdir()
-        (cached / "refs" / "main").write_text(commit)
-    options = "device=cpu,test_weights=true"
-    parts = ("--task", f"proteins:length=24,{options}", "--engine", f"esm3:steps=2,python={python},{options}")
-    rest = ("--embedder", f"esmc:{options}", "--n", 3, "--selector", "repexp", "--store", tmp_path / "runs", "--json")
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
-    done = run_to_end(harness_command("run", *parts, *rest), env=environment)
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
-    assert (row["model"], row["samples_to_correct"]) == ("random weights: biohub/esm3-sm-open-v1", 1.0)
-    for name in ("pool.json", "vectors.*/column.json"):
-        assert commit in next(tmp_path.glob(f"runs/*/{name}")).read_text()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,12 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from support.command_session import CommandSession
 from support.paths import SUPPORT, TOY
-from support.processes import alive, descendants, harness_command, wait_for
+from support.processes import alive, descendants, harness_command, run_to_end, wait_for
 from support.stores import files_of, results_of
 from support.training_runs import COUNTING, counted_run
 
@@ -29,49 +31,94 @@ pytestmark = pytest.mark.slow
 HANGS_S = 300  # a shared machine is slow; nothing here waits for it in vain
 # Loopback alone, whatever network there is; one thread, as `make test` has it.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "OMP_NUM_THREADS": "1"}
-SELECTORS = ("--selector", "spread", "--selector", "shuffle")
+QUIET |= {"RAY_raylet_start_wait_time_s": "240"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | QUIET
+
+NODES = """
+import json, sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=False)
+for _ in sys.stdin:
+    node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20, include_dashboard=False)
+    print(json.dumps([cluster.address, node.all_processes["raylet"][0].process.pid]), flush=True)
+cluster.shutdown()
+"""
+COMMANDS = """
+import json, os, sys
+from harness.cli import main
+answers = os.fdopen(os.dup(1), "w")
+for line in sys.stdin:
+    folder, files, *arguments = json.loads(line)
+    for descriptor, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{files}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+    os.chdir(folder)
+    sys.argv, code = ["harness", *arguments], 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code or 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    print(code, file=answers, flush=True)
+"""
 
 
-def environment(**more: str) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    return inherited | QUIET | more
+class Program:
+    """A Python program that answers each line of JSON with one."""
 
-
-class Nodes:
-    """A cluster's nodes; `executor` joins it."""
-
-    def __init__(self) -> None:
+    def __init__(self, code: str) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        self.process = subprocess.Popen([sys.executable, SUPPORT / "ray_nodes.py"], env=environment(), **pipes)
+        self.process = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT, **pipes)
 
-    def add(self) -> int:
-        """Add a node of one core; the process id of its raylet."""
-        print(json.dumps({"cpus": 1}), file=self.process.stdin, flush=True)
-        added = json.loads(self.process.stdout.readline())
-        self.executor = f"ray:address={added['address']}"
-        return added["raylet"]
+    def ask(self, *question: object) -> None:
+        print(json.dumps([*map(str, question)]), file=self.process.stdin, flush=True)
 
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait(HANGS_S)
-        self.process.stdout.close()
+    def answer(self) -> Any:
+        wait_for(lambda: select.select([self.process.stdout], [], [], 1.0)[0], HANGS_S, "an answer")
+        return json.loads(self.process.stdout.readline())
+
+
+@contextlib.contextmanager
+def running(code: str):
+    program = Program(code)
+    with program.process:  # which closes its input and waits
+        yield program
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    nodes = Nodes()
-    nodes.add()
-    nodes.add()
-    yield nodes
-    nodes.close()
+    """A cluster of two nodes of one core: `executor` joins it, `add()` adds a node and returns its raylet's pid."""
+    with running(NODES) as nodes:
+
+        def add() -> int:
+            nodes.ask()
+            address, raylet = nodes.answer()
+            there.executor = f"ray:address={address}"
+            return raylet
+
+        there = SimpleNamespace(add=add)
+        add()
+        add()
+        yield there
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    """A process that runs commands one after another."""
-    session = CommandSession(tmp_path_factory.mktemp("session"), environment())
-    yield session
-    session.close()
+    """A process that runs commands one after another, so that it joins a cluster once and its workers stay."""
+    files = tmp_path_factory.mktemp("session")
+    with running(COMMANDS) as commands:
+
+        def finish():
+            code = commands.answer()
+            return SimpleNamespace(code=code, out=(files / "out").read_text(), err=(files / "err").read_text())
+
+        def run(*arguments: object, folder: Path = files):
+            commands.ask(folder, files, *arguments)
+            return finish()
+
+        yield SimpleNamespace(
+            run=run, start=lambda *words: commands.ask(files, files, *words), finish=finish, err=files / "err"
+        )
 
 
 def marked(folder: Path) -> Path:
@@ -85,10 +132,9 @@ def marks(tmp_path):
     return marked(tmp_path)
 
 
-def arguments(store: Path, executor: str, *more: object, engine: str = "toy:group=2", plugin: Path | str = TOY):
-    plugins = () if plugin == TOY else ("--plugin", plugin)
-    fixed = ("run", "--task", "colours", "--engine", engine, "--plugin", TOY, *plugins, "--store", store, "--json")
-    return [*fixed, "--executor", executor, *(() if "--selector" in more else SELECTORS), *more]
+def arguments(store: Path, executor: str, plugin: Path, engine: str = "gated:group=1") -> list[object]:
+    words = ["run", "--task", "colours", "--engine", engine, "--plugin", TOY, "--plugin", plugin, "--store", store]
+    return [*words, "--json", "--executor", executor, "--selector", "spread", "--selector", "shuffle"]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +143,7 @@ def here(session, tmp_path_factory):
     folder = tmp_path_factory.mktemp("here")
     marks = marked(folder)
     open_gate(marks)
-    done = session.run(*arguments(folder / "runs", "local", engine="gated", plugin=marks))
+    done = session.run(*arguments(folder / "runs", "local", marks, "gated"))
     assert done.code == 0, done.err
     return done.out, results_of(folder / "runs")
 
@@ -105,10 +151,6 @@ def here(session, tmp_path_factory):
 def results(store: Path) -> dict[str, bytes]:
     """All files but the one by which the workers know the store, which is removed as the session ends."""
     return {name: content for name, content in results_of(store).items() if not name.endswith(".shared.tmp")}
-
-
-def sampled(store: Path) -> int:
-    return len(files_of(store, "responses"))
 
 
 def waiting(marks: Path) -> list[int]:
@@ -127,50 +169,41 @@ def test_a_cluster_gives_the_table_and_the_bytes_of_a_local_run_with_relative_pa
     cluster, session, here, marks, tmp_path
 ):
     open_gate(marks)
-    options = {"engine": "gated", "plugin": marks.relative_to(tmp_path)}
-    done = session.run(*arguments(Path("runs"), cluster.executor, **options), folder=tmp_path)
+    options = arguments(Path("runs"), cluster.executor, marks.relative_to(tmp_path), "gated")
+    done = session.run(*options, folder=tmp_path)
     assert done.code == 0, done.err
-    assert done.out == here[0]
-    assert results(tmp_path / "runs") == here[1]
+    assert (done.out, results(tmp_path / "runs")) == here
 
 
 def test_an_evaluation_by_two_engines_has_the_bytes_of_one_and_fewer_engines_than_asked_are_told(
     cluster, session, tmp_path
 ):
     run = counted_run(tmp_path / "trained", 1)
-    small = ["rl", "eval", run.folder, "--n", 8, "--max-tokens", 64, "--plugin", COUNTING, "--json"]
-    two = f"{cluster.executor},engines=2"
-
-    def evaluated(executor: str, limit: int) -> tuple[str, dict[str, bytes], str]:
-        store = tmp_path / f"{limit}-{executor.partition(':')[0]}"
-        done = session.run(*small, "--limit", limit, "--executor", executor, "--store", store)
-        assert done.code == 0, done.err
-        return done.out, results(store), done.err
-
-    here, there = evaluated("local", 8), evaluated(two, 8)  # of 8 rows: a batch of the engine holds all 8 problems
-    assert here[:2] == there[:2]
-    assert any("vectors." in name for name in here[1])
-    assert "engines" not in there[2]
-    few = evaluated(two, 1)[2].splitlines()
-    assert [line for line in few if "engines" in line] == [
-        "ray: 1 of 2 engines are started: there are no more groups of problems (a smaller batch of the engine makes "
-        "more: docs/cluster.md)"
-    ] * 2  # for each policy
+    small = ["--n", 8, "--max-tokens", 64, "--limit", 8, "--no-base", "--no-likelihood", "--json"]
+    done, stores = [], []
+    for executor in ("local", f"{cluster.executor},engines=3"):
+        stores.append(tmp_path / executor[:3])
+        command = ["rl", "eval", run.folder, *small, "--plugin", COUNTING, "--executor", executor]
+        done.append(session.run(*command, "--store", stores[-1]))
+        assert done[-1].code == 0, done[-1].err
+    assert done[0].out == done[1].out
+    assert results(stores[0]) == results(stores[1])
+    assert any("vectors." in name for name in results(stores[0]))
+    few = "ray: 2 of 3 engines are started: there is room for 2, of 1 CPUs each"
+    assert [few] == [line for line in done[1].err.splitlines() if "engines" in line]
 
 
 def test_a_killed_node_loses_nothing_and_the_bytes_are_those_of_a_local_run(cluster, session, here, marks, tmp_path):
     raylet = cluster.add()
-    store = tmp_path / "runs"
-    err = session.start(*arguments(store, cluster.executor, engine="gated:group=1", plugin=marks))
+    session.start(*arguments(tmp_path / "runs", cluster.executor, marks))
     wait_for(lambda: {*waiting(marks)} & {*descendants(raylet)}, HANGS_S, "work on the third node")
     for pid in (raylet, *({*waiting(marks)} & {*descendants(raylet)})):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: "what it was doing is done again" in err.read_text(), HANGS_S, "the loss")
+    wait_for(lambda: "what it was doing is done again" in session.err.read_text(), HANGS_S, "the loss")
     open_gate(marks)
     done = session.finish()
     assert done.code == 0, done.err
-    assert done.out == here[0]
-    assert results(store) == here[1]
+    assert (done.out, results(tmp_path / "runs")) == here
 
 
 # Faults.
@@ -178,18 +211,17 @@ def test_a_killed_node_loses_nothing_and_the_bytes_are_those_of_a_local_run(clus
 
 def test_what_a_plugin_raises_arrives_as_from_a_local_run_and_is_not_tried_again(cluster, session, marks, tmp_path):
     for executor in ("local", cluster.executor):
-        options = {"engine": "faulty:group=6", "plugin": marks}
-        done = session.run(*arguments(tmp_path / executor[:3], executor, **options))
+        done = session.run(*arguments(tmp_path / executor[:3], executor, marks, "faulty:group=6"))
         assert done.code == 2
         assert "error: faulty: no ink left; fill it up" in done.err.splitlines()
     assert (marks.parent / "calls").read_text() == "xx"  # once each
 
 
 MAPPED = """
-import os
+import os, sys
 from harness import HarnessError
 from harness_plugins.executors.ray import Ray
-ray = Ray(workers=1)
+ray = Ray(address=sys.argv[1], workers=1)
 for uses_model in (True, False):
     print(list(ray.map(abs, range(-9, 0), uses_model)))
     try:
@@ -199,8 +231,8 @@ for uses_model in (True, False):
 """
 
 
-def test_results_come_in_order_and_work_that_kills_its_worker_three_times_is_one_line():
-    done = subprocess.run([sys.executable, "-c", MAPPED], env=environment(), capture_output=True, text=True)
+def test_results_come_in_order_and_work_that_kills_its_worker_three_times_is_one_line(cluster):
+    done = run_to_end([sys.executable, "-c", MAPPED, cluster.executor.partition("=")[2]], env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[::2] == [str(list(range(9, 0, -1)))] * 2
@@ -215,9 +247,9 @@ def test_results_come_in_order_and_work_that_kills_its_worker_three_times_is_one
 def own_run(marks, tmp_path):
     """A run with its own cluster, whose worker has sampled one problem and waits; and the processes below it."""
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp", ignore_cleanup_errors=True) as short:  # of Ray's sockets
-        line = harness_command(*arguments(tmp_path / "runs", "ray:workers=1", engine="gated:group=1", plugin=marks))
+        line, environment = arguments(tmp_path / "runs", "ray:workers=1", marks), ENVIRONMENT | {"TMPDIR": short}
         process = subprocess.Popen(
-            line, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=short), start_new_session=True
+            harness_command(*line), stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
         wait_for(lambda: waiting(marks), HANGS_S, "a worker that waits")
         commands = {}
@@ -239,13 +271,11 @@ def test_an_interrupted_run_leaves_nothing_running_and_goes_on_where_it_was(own_
     assert "Traceback" not in err
     wait_for(lambda: not any(map(alive, commands)), HANGS_S, f"the end of {commands}")
     assert not list(short.iterdir())
-    store = tmp_path / "runs"
-    assert sampled(store) == 1
+    assert len(files_of(tmp_path / "runs", "responses")) == 1
     open_gate(marks)
-    again = session.run(*arguments(store, "local", engine="gated:group=1", plugin=marks))
+    again = session.run(*arguments(tmp_path / "runs", "local", marks))
     assert "pool: reused for 1 of 6 problems" in again.err
-    assert again.out == here[0]
-    assert results_of(store) == here[1]
+    assert (again.out, results_of(tmp_path / "runs")) == here
 
 
 def test_a_run_killed_with_sigkill_takes_its_own_cluster_with_it(own_run):

@@ -15,10 +15,10 @@ import torch
 from safetensors.torch import load_file
 from support.json_lines import read_json_lines
 from support.processes import descendants, harness_command, run_to_end, wait_for, wait_until_ended
-from support.recorded_steps import RECORDING, hold, recorded
+from support.recording_bonus import RECORDING, hold, recorded
 
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.models.location import embedded as tiny24
+from harness_plugins.models.location import embedded
 from harness_plugins.rl import training_run
 from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.rewards import Shaping
@@ -40,12 +40,12 @@ SETTINGS = {"learning_rate": 1e-3, "batch": BATCH, "mini_batch": 2, "micro_batch
 SETTINGS |= {"max_response": 64, "steps": STEPS, "save_every": 2, "dev_samples": 2}
 
 
-def prepared(folder: Path, seed: int = 5, settings: dict | None = None, **fields) -> TrainingRun:
+def prepared(folder: Path, settings: dict | None = None, **fields) -> TrainingRun:
     """A small run of Game of 24 in a folder."""
     options = {"task": "game24", "trainer": "trl", "model": MODEL, "bonus": "recording", "cpu": True}
     texts = {name: str(value) for name, value in (SETTINGS | (settings or {})).items()}
     options |= {"plugin_files": (RECORDING,), "limit": PROBLEMS, "settings": texts, "out": folder}
-    return training_run.prepare(TrainRequest(**options | fields), seed).run
+    return training_run.prepare(TrainRequest(**options | fields), 5).run
 
 
 def made(run: TrainingRun):
@@ -81,8 +81,7 @@ def unbroken(tmp_path_factory):
 @pytest.fixture
 def trainer(tmp_path):
     """TRL's trainer before its first step, RepExp's bonus on its rewards; a later one resets accelerate's state."""
-    run = prepared(tmp_path, bonus="repexp")
-    trainer = made(run)
+    trainer = made(prepared(tmp_path, bonus="repexp"))
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     trainer.model.train()
     return trainer
@@ -92,30 +91,27 @@ def trainer(tmp_path):
 
 
 def test_a_run_logs_every_step_and_saves_models_that_the_engine_samples_from_where_it_validates(unbroken):
-    lines = metrics(unbroken)
+    lines, shaping = metrics(unbroken), Shaping(replace(unbroken, bonus="repexp:persist=true"))
     assert [line["step"] for line in lines] == [0, 1, 2, 3, 4]
     assert ["dev_pass_at_1" in line for line in lines] == [True, False, True, False, True]
-    assert all(line["entropy"] > 0 and 20 < line["response_tokens"] <= 64 for line in lines[1:])
-    assert [checkpoint.step for checkpoint in Trl().saved(unbroken)] == [2, 4]
-    assert [path.parent.name for path in sorted(unbroken.checkpoints.glob("*/optimizer.pt"))] == ["step-000004"]
-    checkpoint = Trl().saved(unbroken)[-1]
-    first, policy = Transformers(model=MODEL), Transformers(model=str(Trl().export(unbroken, checkpoint)))
-    prompt = Game24().messages(Game24().problems("dev")[0])
-    assert policy._checkpoint.prompt_ids(prompt) == first._checkpoint.prompt_ids(prompt)
-    before, after = (dict(engine._checkpoint.model.named_parameters()) for engine in (first, policy))
-    assert all(not torch.equal(before[name], after[name]) for name in before)
-
-
-def test_the_logged_bonus_is_the_pure_function_of_the_rollouts(unbroken):
-    shaping = Shaping(replace(unbroken, bonus="repexp:persist=true"))
-    for line in metrics(unbroken)[1:]:
-        rollouts, shaped = recorded(unbroken.folder, line["step"])
+    assert any(line["bonus"] > 0 for line in lines[1:])
+    for line in lines[1:]:
+        assert line["entropy"] > 0
+        assert 20 < line["response_tokens"] <= 64
+        rollouts, shaped = recorded(unbroken.folder, line["step"])  # the bonus is the pure function of the rollouts
         again = shaping.shape(rollouts, line["step"])
         assert torch.equal(again.rewards, shaped)
         assert line["bonus"] == pytest.approx(again.metrics["bonus"], rel=1e-5)
         assert line["reward"] == pytest.approx(float(rollouts.rewards.mean()), rel=1e-5)
         assert [len(rows) for rows in rollouts.groups().values()] == [ROLLOUTS] * BATCH
-    assert any(line["bonus"] > 0 for line in metrics(unbroken)[1:])
+    saved = Trl().saved(unbroken)
+    assert [checkpoint.step for checkpoint in saved] == [2, 4]
+    assert [path.parent.name for path in sorted(unbroken.checkpoints.glob("*/optimizer.pt"))] == ["step-000004"]
+    first, policy = Transformers(model=MODEL), Transformers(model=str(Trl().export(unbroken, saved[-1])))
+    prompt = Game24().messages(Game24().problems("dev")[0])
+    assert policy._checkpoint.prompt_ids(prompt) == first._checkpoint.prompt_ids(prompt)
+    before, after = (dict(engine._checkpoint.model.named_parameters()) for engine in (first, policy))
+    assert all(not torch.equal(before[name], after[name]) for name in before)
 
 
 def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_weights(unbroken, tmp_path):
@@ -125,7 +121,7 @@ def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_wei
     words += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     command = harness_command("rl", "train", *words)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HARNESS_RL_RUN": str(run.folder)}
-    held = hold(run, 4)
+    held = hold(run.folder, 4)
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: process.poll() is not None or len(read_metrics(run.metrics)) == 4)
         family = descendants(process.pid)
@@ -173,8 +169,7 @@ def test_advantages_are_verls_and_trls_own_are_still_otherwise(trainer):
     ours = trainer._generate_and_score_completions(inputs)["advantages"].double()
     theirs = super(type(trainer), trainer)._generate_and_score_completions(inputs)["advantages"].double()
     groups = trainer.shaped.rewards.view(-1, ROLLOUTS)
-    apart = groups - groups.mean(1, keepdim=True)
-    deviation = groups.std(1, keepdim=True)
+    apart, deviation = groups - groups.mean(1, keepdim=True), groups.std(1, keepdim=True)
     assert torch.allclose(ours, (apart / (deviation + 1e-6)).flatten(), rtol=1e-6, atol=1e-6)
     mixed = (deviation > 0.1).expand_as(groups).flatten()
     assert mixed.any()
@@ -182,16 +177,22 @@ def test_advantages_are_verls_and_trls_own_are_still_otherwise(trainer):
     assert not torch.allclose(theirs[mixed], ours[mixed], rtol=1e-5, atol=1e-6)
 
 
-def test_validation_grades_as_the_reward_does_and_knows_how_responses_ended(trainer, monkeypatch):
-    ended = []
-    monkeypatch.setattr(trainer.grader, "rewards", lambda problem, texts, finish: ended.extend(finish) or [1, 0])
-    assert trainer.dev_pass_at_1() == 0.5
-    assert set(ended) <= {"stop", "length"}
-    assert len(ended) == 2 * len(trainer.dev)
-
-
-def test_an_update_follows_the_mean_over_its_mini_batchs_tokens(trainer):
+def test_an_update_follows_the_mean_over_its_mini_batchs_tokens(trainer, monkeypatch):
     """By hand: log-probabilities of a plain forward pass, advantage times ratio, over the tokens of two problems."""
+
+    def by_hand(parts):
+        total, tokens = 0.0, 0
+        for part in parts:
+            ids = torch.cat([part["prompt_ids"], part["completion_ids"]], 1)
+            mask = torch.cat([part["prompt_mask"], part["completion_mask"]], 1)
+            width = part["completion_ids"].shape[1]
+            logits = trainer.model(input_ids=ids, attention_mask=mask).logits[:, -width - 1 : -1]
+            logprobs = logits.log_softmax(-1).gather(2, part["completion_ids"][..., None])[..., 0]
+            ratio = (logprobs - logprobs.detach()).exp()
+            total = total - (ratio * part["advantages"][:, None] * part["completion_mask"]).sum()
+            tokens += int(part["completion_mask"].sum())
+        return total / tokens
+
     trainer._step, trainer._buffered_inputs = 0, None
     raw = next(iter(trainer.get_train_dataloader()))
     many = trainer.args.gradient_accumulation_steps
@@ -204,24 +205,14 @@ def test_an_update_follows_the_mean_over_its_mini_batchs_tokens(trainer):
             trainer.compute_loss(trainer.model, parts[-1]).backward()
         gradients = {name: weight.grad.clone() for name, weight in trainer.model.named_parameters()}
         trainer.model.zero_grad()
-        _by_hand(trainer.model, parts).backward()
+        by_hand(parts).backward()
         for name, weight in trainer.model.named_parameters():
             assert torch.allclose(gradients[name], weight.grad, rtol=1e-3, atol=1e-6), name
-    trainer._step = 0
-
-
-def _by_hand(model, parts):
-    total, tokens = 0.0, 0
-    for part in parts:
-        ids = torch.cat([part["prompt_ids"], part["completion_ids"]], 1)
-        mask = torch.cat([part["prompt_mask"], part["completion_mask"]], 1)
-        width = part["completion_ids"].shape[1]
-        logits = model(input_ids=ids, attention_mask=mask).logits[:, -width - 1 : -1]
-        logprobs = logits.log_softmax(-1).gather(2, part["completion_ids"][..., None])[..., 0]
-        ratio = (logprobs - logprobs.detach()).exp()
-        total = total - (ratio * part["advantages"][:, None] * part["completion_mask"]).sum()
-        tokens += int(part["completion_mask"].sum())
-    return total / tokens
+    ended = []  # validation grades as the reward does, and knows how responses ended
+    monkeypatch.setattr(trainer.grader, "rewards", lambda problem, texts, finish: ended.extend(finish) or [1, 0])
+    assert trainer.dev_pass_at_1() == 0.5
+    assert set(ended) <= {"stop", "length"}
+    assert len(ended) == 2 * len(trainer.dev)
 
 
 @pytest.mark.parametrize("whose", ["ref", "policy"])
@@ -230,10 +221,9 @@ def test_hidden_states_are_those_of_a_plain_forward_pass_and_of_the_engine(train
 
     monkeypatch.setattr(trainer, "options", Trl(hidden=whose))
     monkeypatch.setattr(trainer, "reference", trainer.reference if whose == "ref" else None)
-    prompts = [str(place) for place in (7, 2) for _ in range(ROLLOUTS)]
-    rollouts = trainer._roll_out(prompts, trainer)
+    rollouts = trainer._roll_out([str(place) for place in (7, 2) for _ in range(ROLLOUTS)], trainer)
     hidden, logprobs = trainer._hidden(), trainer._logprobs()
-    plain = AutoModelForCausalLM.from_pretrained(tiny24(MODEL), dtype=torch.float32).eval()
+    plain = AutoModelForCausalLM.from_pretrained(embedded(MODEL), dtype=torch.float32).eval()
     for row, (prompt, response) in enumerate(zip(rollouts["prompt_ids"], rollouts["completion_ids"], strict=True)):
         with torch.no_grad():
             output = plain(torch.tensor([[*prompt, *response]]), output_hidden_states=True)
@@ -241,8 +231,7 @@ def test_hidden_states_are_those_of_a_plain_forward_pass_and_of_the_engine(train
         assert torch.allclose(hidden[row], expected, rtol=1e-3, atol=1e-4)
         each = output.logits[0, len(prompt) - 1 : -1].log_softmax(-1).gather(1, torch.tensor(response)[:, None])
         assert float(logprobs[row]) == pytest.approx(float(each.mean()), abs=1e-4)
-    first = trainer.pools[0]
-    encoded = Transformers(model=MODEL).encode(trainer.train_chats[7][1], first, ("mean",))["mean"]
+    encoded = Transformers(model=MODEL).encode(trainer.train_chats[7][1], trainer.pools[0], ("mean",))["mean"]
     assert np.allclose(hidden[:ROLLOUTS].numpy(), encoded, rtol=1e-4, atol=1e-5)
 
 
@@ -252,10 +241,8 @@ def test_every_weight_decays_the_rate_is_constant_and_a_step_is_read_once_a_pass
     assert sum(len(group["params"]) for group in groups) == len(list(trainer.model.parameters()))
     assert {(group["lr"], group["weight_decay"], group["betas"]) for group in groups} == {(1e-3, 0.01, (0.9, 0.999))}
     assert {trainer.lr_scheduler.lr_lambdas[0](step) for step in (0, 1, 9)} == {1}
-    rows = list(trainer._get_train_sampler())
     size, reads = BATCH * ROLLOUTS, trainer.args.steps_per_generation
-    for step in range(1, STEPS + 1):
-        expected = [place for place in batch_of(PROBLEMS, BATCH, 5, step) for _ in range(ROLLOUTS)]
-        start = (step - 1) * reads * size
-        assert all(rows[start + i * size : start + (i + 1) * size] == expected for i in range(reads))
-    assert len(rows) == len(trainer._get_train_sampler()) == STEPS * reads * size
+    rows = np.array(list(trainer._get_train_sampler())).reshape(STEPS, reads, size)
+    for step, read in enumerate(rows, 1):
+        assert (read == np.repeat(batch_of(PROBLEMS, BATCH, 5, step), ROLLOUTS)).all()
+    assert len(trainer._get_train_sampler()) == rows.size

@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.adapters import write_adapter
 from support.environments import environment_python
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import free_port, harness_command, kill_when, processes_with, wait_for
+from support.tiny_checkpoints import write_adapter
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
@@ -36,7 +36,7 @@ KINDS = ("mean", "last", "penultimate")
 CHATS = [
     [{"role": "user", "content": f"Use the numbers {numbers} to make 24."}] for numbers in ("4, 5, 6, 10", "1 2 3 4")
 ]
-REQUEST = SampleRequest(CHATS, n=65, sampler=MinP(), max_tokens=40, seeds=[3, 4], states=KINDS)
+REQUEST = SampleRequest(CHATS, n=65, sampler=Sampler(), max_tokens=40, seeds=[3, 4], states=KINDS)
 HANGS_S = 600.0
 
 pytestmark = pytest.mark.slow
@@ -61,8 +61,8 @@ def here(one_thread):
     return Transformers(model=MODEL, device="cpu")
 
 
-def assert_states_of(here, chat, responses: Responses, states) -> None:
-    """A response's states and log-probabilities are those of transformers."""
+def assert_states_of(here, chat, responses, states):
+    """States and log-probabilities are those of transformers."""
     for kind, values in here.encode(chat, responses, KINDS).items():
         np.testing.assert_allclose(states[kind], values, atol=1e-3)
     np.testing.assert_allclose(here.score(chat, responses), responses.logprobs, atol=1e-3)
@@ -82,21 +82,24 @@ def test_states_and_log_probabilities_are_those_of_transformers_also_before_a_st
     before, text, eos = engine.passed_again, here._checkpoint.text, here._checkpoint.eos
     sampled = engine.sample(REQUEST)
     assert engine.passed_again == before
-    cut = engine.sample(replace(REQUEST, stop=[") *"]))
-    for chat, responses, stopped in zip(CHATS, sampled, cut, strict=True):
+    for chat, responses, stopped in zip(
+        CHATS, sampled, engine.sample(replace(REQUEST, n=32, stop=[") *"])), strict=True
+    ):
         assert_states_of(here, chat, responses, responses.states)
         assert_states_of(here, chat, stopped, stopped.states)
-        for row, (ids, ended) in enumerate(zip(responses.token_ids, responses.finish, strict=True)):
-            assert responses.texts[row] == text(ids)
-            assert (ended == "stop") == (ids[-1] in eos)
+        for ids, ended in zip(responses.token_ids, responses.finish, strict=True):
+            assert ended == ("stop" if ids[-1] in eos else "length")
             assert ended == "stop" or len(ids) == 40
             assert not set(ids[:-1]) & set(eos)
-            fewer = stopped.token_ids[row]
-            assert list(fewer) == list(ids)[: len(fewer)]
+        for row, ids in enumerate(stopped.token_ids):
+            whole, ends = responses.token_ids[row], ") *" in text(ids)
+            assert list(ids) == list(whole)[: len(ids)]
             assert stopped.texts[row] == text(ids).partition(") *")[0]
-            assert ") *" not in text(fewer[:-1])
-            assert stopped.finish[row] == "stop" if ") *" in text(ids) else len(fewer) == len(ids)
-    assert {") *" in each for responses in sampled for each in responses.texts} == {True, False}
+            assert ") *" not in text(ids[:-1])
+            assert stopped.finish[row] == "stop" if ends else len(ids) == len(whole)
+        assert any(
+            stop == "stop" and len(ids) < 40 for stop, ids in zip(stopped.finish, stopped.token_ids, strict=True)
+        )
 
 
 @pytest.mark.parametrize("sampler", [LowTemp(), MinP(), Nucleus(), Sampler(top_k=3)], ids=str)

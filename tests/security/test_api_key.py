@@ -16,14 +16,11 @@ from harness_plugins.engines.openai.requests import Server
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 
+SELECTOR = ("--selector", "repexp", "--embedder", "tfidf")
 KEY = "sk-Very-secret_0123456789abcdefXYZ"
-ECHOES = {
-    "as it is": lambda key: key, "in capitals": lambda key: key.upper(),
-    "percent-encoded in part": lambda key: key.replace("-", "%2D"), "in hex": lambda key: key.encode().hex(),
-    **{f"in base64 after {n}": lambda key, n=n: b64encode(b"Bearer "[:n] + key.encode()).decode() for n in range(3)},
-    "in base64 of urls": lambda key: urlsafe_b64encode(f"??>{key}~~".encode()).decode(),
-    "in wrapped base64": lambda key: encodebytes(f"{'x' * 40}{key}{'x' * 40}".encode()).decode(),
-}  # fmt: skip
+ECHOES = [KEY, KEY.upper(), KEY.replace("-", "%2D"), KEY.encode().hex()]
+ECHOES += [b64encode(b"Bearer "[:n] + KEY.encode()).decode() for n in range(3)]
+ECHOES += [urlsafe_b64encode(f"??>{KEY}~~".encode()).decode(), encodebytes(f"{'x' * 40}{KEY}".encode() * 2).decode()]
 
 
 def server(variable="OPENAI_API_KEY"):
@@ -50,14 +47,11 @@ def assert_stored_nowhere(folder):
 
 
 def test_the_key_is_redacted_in_every_spelling_and_the_text_around_it_is_kept(monkeypatch):
-    wrong = []
-    for how, spelled in ECHOES.items():
-        text = f"your key is {spelled(KEY)} and that is that"
-        clear = server().redacted(text)
-        kept = clear.startswith("your key is ") and clear.endswith(" and that is that")
-        if not kept or "[key]" not in clear or spells(clear) or spelled(KEY) in clear:
-            wrong.append((how, clear))
-    assert wrong == []
+    for spelled in ECHOES:
+        clear = server().redacted(f"your key is {spelled} and that is that")
+        assert clear.startswith("your key is "), clear
+        assert clear.endswith(" and that is that"), clear
+        assert ("[key]" in clear, spells(clear), spelled in clear) == (True, False, False), clear
     assert server().redacted({KEY: [KEY, {"n": 3, "key": KEY}]}) == {"[key]": ["[key]", {"n": 3, "key": "[key]"}]}
     for before in range(260, 310):  # a line is cut after 300
         assert KEY[:4] not in server().shown("x" * before + KEY), before
@@ -78,7 +72,7 @@ def test_the_key_is_in_no_file_no_line_and_no_field(harness, tmp_path):
         assert "cannot use Bearer [key] today" in line
         assert not spells(line)
         behaviour.fault = of_first_row(echo)
-        outcome = run_colours(harness, tmp_path, url, more="retries=2,concurrency=1", n=60)
+        outcome = run_colours(harness, tmp_path, url, "retries=2,concurrency=1", *SELECTOR, n=60)
     assert outcome.code == 0, outcome.err
     assert "[key]" in outcome.err
     assert not spells(outcome.out + outcome.err)
@@ -89,7 +83,7 @@ def test_a_key_that_a_response_echoes_is_stored_nowhere(harness, tmp_path):
     text = f"your key is {b64encode(b'Beare' + KEY.encode()).decode()}"
     with serving(**UNKNOWN, key=KEY, generate=lambda *_: (text, "stop", list(text.encode()), -1.0)) as (url, _):
         (responses,) = sample(OpenAI(url=url), n=2)
-        outcome = run_colours(harness, tmp_path, url, n=2)
+        outcome = run_colours(harness, tmp_path, url, "retries=0", *SELECTOR, n=2)
     assert not any(map(spells, responses.texts))
     assert responses.token_ids is None  # they spell it
     assert outcome.code == 0, outcome.err
@@ -98,9 +92,9 @@ def test_a_key_that_a_response_echoes_is_stored_nowhere(harness, tmp_path):
 
 def test_a_key_in_the_place_of_its_variables_name_is_never_shown(harness, tmp_path, monkeypatch):
     monkeypatch.setenv("sk_lower_0123456789", "a key")
-    for given in ("sk_lower_0123456789", "hf_AbCdEfGh", "AKIAIOSFODNN7EXAMPLE"):
+    for given in ("sk_lower_0123456789", "AKIAIOSFODNN7EXAMPLE"):
         assert given not in refusal_of(server, given)
-    outcome = run_colours(harness, tmp_path, "http://127.0.0.1:1", more=f"key_env={KEY}", n=2)
+    outcome = run_colours(harness, tmp_path, "http://127.0.0.1:1", f"key_env={KEY}", *SELECTOR)
     assert "key_env must be the name of the environment variable" in error_line(outcome)
     assert not spells(outcome.err)
-    assert not any(KEY.encode() in content for content in contents(tmp_path).values())
+    assert not contents(tmp_path)

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 from support import hostile_code as hostile
@@ -12,6 +13,7 @@ from support.processes import run_to_end
 from harness_tasks.programs import behaviour
 from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Sandbox, find_tier
+from harness_tasks.sandbox import sandbox as module
 
 HERE, NOBODY = os.getuid(), 65534
 ONLY_ROOT = pytest.mark.skipif(HERE != 0, reason="only root can become another user")
@@ -21,7 +23,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 @pytest.mark.parametrize(
     ("tier", "uid", "which"),
     [
-        (None, HERE, "some"),  # every sixth, in the tier that is used here
+        (None, HERE, "some"),  # every third, in the tier that is used here
         *(pytest.param(tier, HERE, "quick", marks=pytest.mark.slow) for tier in ("bwrap", "landlock", "none")),
         *(pytest.param(tier, NOBODY, "quick", marks=[pytest.mark.slow, ONLY_ROOT]) for tier in ("bwrap", "landlock")),
         pytest.param(None, HERE, "long", marks=pytest.mark.slow),
@@ -42,7 +44,7 @@ def test_no_attack_succeeds_also_when_the_harness_runs_unprivileged(tier, uid, w
 
 
 def test_of_a_program_that_has_run_nothing_is_left_in_memory_for_the_next():
-    attack = next(attack.program for attack in hostile.FORGERY if attack.name.endswith("in memory"))
+    attack = next(attack.program for attack in hostile.QUICK if attack.name.endswith("in memory"))
     there = f"{attack}kept = b'return x * {hostile.FACTOR} + {hostile.SUMMAND}'"
     with Sandbox(1, unsafe_exec=True) as sandbox:
         if sandbox.tier == "landlock":
@@ -51,7 +53,8 @@ def test_of_a_program_that_has_run_nothing_is_left_in_memory_for_the_next():
     assert [run.results for run in runs] == [hostile.EXPECTED, ['s"nothing"'] * 3, hostile.EXPECTED]
 
 
-def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours():
+def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours(monkeypatch):
+    monkeypatch.setattr(module, "FORMS", replace(module.FORMS, cpu_limits_s=[0.5] * module.BATCH))
     honest = [f"def f( x ):\n    return x+{n}  # comment" for n in range(len(hostile.SOURCES))]
     programs = [text for pair in zip(honest, hostile.SOURCES, strict=True) for text in (pair[0], pair[1].program)]
     with Sandbox(1, unsafe_exec=True) as sandbox:
@@ -66,11 +69,9 @@ def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neigh
 ODD = {
     "prints gigabytes": "def solve(x):\n    for _ in range(10**6): print('a' * 10**4)\n    return x",
     "nests deeply": "def solve(x):\n    for _ in range(10**5): x = [x]\n    return x",
-    "contains itself": "def solve(x):\n    x = [x]; x.append(x)\n    return x",
     "has a repr that raises": "class C:\n    def __repr__(self): raise SystemExit\ndef solve(x): return [C()]",
     "has a huge repr": "class C:\n    def __repr__(self): return 'a' * 10**9\ndef solve(x): return C()",
     "forks": "import os\ndef solve(x): return [os.fork() for _ in range(100)]",
-    "reads files": "def solve(x): return open('@SECRET@').read()",
     "reads its own memory": "def solve(x): return open('/proc/self/mem', 'rb').read(10)",
 }
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness import HarnessError, hookimpl
+from harness_plugins.models.location import embedded
 from harness_plugins.rl.training import Checkpoint, Launch, read_metrics, read_run
 
 MODELS = {2: "tiny24-weak", 4: "tiny24-medium", 6: "tiny24"}  # what it "learns" by these steps
@@ -46,8 +47,8 @@ class Counting:
         return Launch([sys.executable, __file__, str(run.folder)], {"COUNTING": "yes"}, config)
 
     def saved(self, run):
-        paths = sorted(run.checkpoints.glob("step-*"), key=lambda path: int(path.name[5:]))
-        return [Checkpoint(int(path.name[5:]), path) for path in paths]
+        steps = sorted(int(path.name[5:]) for path in run.checkpoints.glob("step-*"))
+        return [Checkpoint(step, run.checkpoints / f"step-{step}") for step in steps]
 
     def export(self, run, checkpoint):
         return checkpoint.path
@@ -62,19 +63,16 @@ def register_trainers(register):
 
 
 def count(folder: Path) -> None:
-    from harness_plugins.models.location import embedded
-
-    run, config = read_run(folder), json.loads((folder / "config.json").read_text())
-    done = max((int(path.name[5:]) for path in run.checkpoints.glob("step-*")), default=0)
+    run, config = read_run(folder), Counting(**json.loads((folder / "config.json").read_text()))
+    done = max((checkpoint.step for checkpoint in config.saved(run)), default=0)
     earlier = [line for line in read_metrics(run.metrics) if line["step"] <= done]
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in earlier))
     for step in range(done + 1, run.settings.steps + 1):
-        while step == config["waits_at"] and not (folder / "go").exists():
+        while step == config.waits_at and not (folder / "go").exists():
             time.sleep(0.02)
-        fails = config["fails_with"] in (None, run.seed)
-        if fails and step == config["fails_at"] and not (folder / "failed").exists():
+        if config.fails_with in (None, run.seed) and step == config.fails_at and not (folder / "failed").exists():
             (folder / "failed").touch()
-            if config["killed"]:
+            if config.killed:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise ValueError("the loss is not a number")
         figures = {"reward": step / 10, "bonus": 0.01, "bonus_spread": 0.001, "gated": 0.5, "step_s": 1.5}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from corpora.evalplus_results import PROGRAMS
 
 from harness import Problem
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, EvalPlus
@@ -45,6 +47,17 @@ def passes(exercise: Exercise, programs: Sequence[str]) -> list[bool]:
     verdicts = grade(key, shared_sandbox(), lambda: exercise, list(map(Program, programs)))
     assert all(verdict.status != "error" for verdict in verdicts), verdicts
     return [verdict.status == "correct" for verdict in verdicts]
+
+
+def corpus_verdicts(passes: Callable[[Exercise, list[str]], list[bool]]) -> list[tuple[str, list[bool]]]:
+    """The functions of the corpus on whose programs a grader has other verdicts than evalplus, with these."""
+    others = []
+    for dataset, name, solution, base, plus, right, wrong in PROGRAMS:
+        programs = [f"def {name}(a, b):\n    {body}\n" for body in (solution, *right, *wrong)]
+        verdicts = passes(Exercise(dataset, name, programs[0], {"base": base, "plus": plus}, 0), programs)
+        if verdicts != [True] * (1 + len(right)) + [False] * len(wrong):
+            others.append((name, verdicts))
+    return others
 
 
 def verdicts_here(task: EvalPlus, problem: Problem, responses: Sequence[str]) -> tuple:

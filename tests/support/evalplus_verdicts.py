@@ -23,18 +23,11 @@ from typing import Any
 
 from harness_tasks.programs.program_grading import Exercise
 
-LEAST_S = 1.0  # evalplus' own limit on a test, at least
-
 
 def evalplus_passes(exercise: Exercise, programs: Sequence[str]) -> list[bool]:
     """Whether evalplus passes each program on all runs of the exercise."""
-    return [all(status == "pass" for status in runs.values()) for runs in evalplus_statuses(exercise, programs)]
-
-
-def evalplus_statuses(exercise: Exercise, programs: Sequence[str], least_s: float = LEAST_S) -> list[dict[str, str]]:
-    """By run evalplus' status of each program: "pass", "fail" or "timeout"."""
     process = _process()
-    pickle.dump((*astuple(exercise), programs, least_s), process.stdin)
+    pickle.dump((*astuple(exercise), programs), process.stdin)
     process.stdin.flush()
     return json.loads(process.stdout.readline())
 
@@ -53,8 +46,8 @@ def _main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # programs and evalplus print
     while sys.stdin.buffer.peek(1):
-        *exercise, programs, least_s = pickle.load(sys.stdin.buffer)
-        print(json.dumps(_statuses(*exercise, programs, least_s)), file=answers)
+        *exercise, programs = pickle.load(sys.stdin.buffer)
+        print(json.dumps(_passed(*exercise, programs)), file=answers)
 
 
 @contextlib.contextmanager
@@ -73,22 +66,21 @@ def _cpu_limit(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _statuses(
-    dataset: str, name: str, solution: str, runs: dict[str, Any], atol: float, programs: Sequence[str], least_s: float
-) -> list[dict[str, str]]:
+def _passed(
+    dataset: str, name: str, solution: str, runs: dict[str, Any], atol: float, programs: Sequence[str]
+) -> list[bool]:
     from evalplus.eval import untrusted_check
     from evalplus.eval._special_oracle import MBPP_OUTPUT_NOT_NONE_TASKS
     from evalplus.gen.util import trusted_exec
 
-    statuses: list[dict[str, str]] = [{} for _ in programs]
-    for run, inputs in runs.items():
+    passed = [True] * len(programs)
+    for inputs in runs.values():
         not_none = dataset == "mbpp" and name in MBPP_OUTPUT_NOT_NONE_TASKS
         expected, seconds = trusted_exec(solution, inputs, name, record_time=True, output_not_none=not_none)
-        for program, status in zip(programs, statuses, strict=True):
-            status[run] = untrusted_check(
-                dataset, program, inputs, name, expected, atol, seconds, fast_check=True, min_time_limit=least_s
-            )[0]
-    return statuses
+        for at, program in enumerate(programs):
+            status, _ = untrusted_check(dataset, program, inputs, name, expected, atol, seconds, fast_check=True)
+            passed[at] &= status == "pass"
+    return passed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The samplers' exact distributions, and a test of whether tokens follow them."""
+"""A sampler's exact distribution, and a test of whether tokens follow it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import numpy as np
 from scipy.stats import chisquare
 
 from harness import Sampler
-from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla
-
-SAMPLERS = {"vanilla": Vanilla, "low-temp": LowTemp, "high-temp": HighTemp, "min-p": MinP, "nucleus": Nucleus}
 
 
 def probabilities(sampler: Sampler, logits: np.ndarray) -> np.ndarray:

@@ -179,11 +179,9 @@ def _attacks(text: str, steals: bool = False) -> list[Attack]:
     ]
 
 
-FORGERY, PROCESSES, RESULTS = _attacks(corpus.FORGERY), _attacks(corpus.PROCESSES), _attacks(corpus.RESULTS)
-FILES = [*_attacks(corpus.FILES), *_attacks(corpus.SPYING, steals=True)]
-NETWORK, MEMORY = _attacks(corpus.NETWORK), _attacks(corpus.MEMORY)
 SOURCES = [Attack(name, program) for name, program in corpus.SOURCES.items()]
-QUICK = [*FORGERY, *PROCESSES, *FILES, *NETWORK, *MEMORY, *RESULTS, *SOURCES]
+QUICK = [*_attacks(corpus.FORGERY + corpus.PROCESSES + corpus.FILES), *_attacks(corpus.SPYING, steals=True)]
+QUICK += [*_attacks(corpus.NETWORK + corpus.MEMORY + corpus.RESULTS), *SOURCES]
 LONG = _attacks(corpus.TIME)
 
 
@@ -202,7 +200,7 @@ def main(tier: str, uid: int, which: str) -> None:
         print(json.dumps({"refused": str(refusal)}))
         return
     with sandbox:
-        attacks = {"some": QUICK[::6], "quick": QUICK, "long": LONG}[which]
+        attacks = {"some": QUICK[1::3], "quick": QUICK, "long": LONG}[which]
         attacks = [attack for attack in attacks if tier != "none" or not attack.steals]
         print(json.dumps({"attacks": len(attacks), "complaints": complaints(sandbox, attacks)}))
 

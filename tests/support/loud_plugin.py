@@ -1,7 +1,5 @@
 """A plugin file that prints wherever it can: when it is imported, when it ranks and when the process ends."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys
@@ -10,8 +8,7 @@ import warnings
 from harness import hookimpl
 
 
-def shout(where: str) -> None:
-    """Print in every way that there is."""
+def shout(where):
     print(f"printed in {where}")
     os.write(1, f"written in {where}\n".encode())
     sys.__stdout__.write(f"kept stdout in {where}\n")

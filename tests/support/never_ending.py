@@ -3,16 +3,19 @@
 Its plugin makes executor `local` start worker processes at once.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 from harness import Problem, Task, correct, hookimpl
 from harness_plugins.executors import local as local_processes
 
-FOLDER = Path(os.environ["LINGERING"])  # a file for each process that has come so far
 local_processes.ALONE_S = local_processes.START_S = -1.0
+ENDS, ENDLESS = "def square(x): return x * x", "def square(x):\n    while True: pass"
+
+
+def came(where):
+    """Leave a file for this process, which has come so far."""
+    Path(os.environ["LINGERING"], f"{where}-{os.getpid()}").touch()
 
 
 class Lingering(Task):
@@ -24,33 +27,29 @@ class Lingering(Task):
         pass
 
     def problems(self, split):
-        for i in range(8):
-            yield Problem(f"{i}", f"Say colour {i}.")
+        return [Problem(f"{i}", f"Say colour {i}.") for i in range(8)]
 
     def verify_all(self, problem, responses, *, finish):
         from harness_tasks.math_task import ALGEBRA
         from harness_tasks.sandbox import Suite, shared_sandbox
 
         ALGEBRA.outcomes([[["equal", "x+x", "2*x"]]], 20.0)
-        suite = Suite("square", [[3]], [60.0])
-        programs = ["def square(x): return x * x", "def square(x):\n    while True: pass"]
-        if problem.id == "0":
-            shared_sandbox(unsafe_exec=True).run_all(suite, programs[:1])
+        suite, number = Suite("square", [[3]], [60.0]), int(problem.id)
+        if number == 0:
+            shared_sandbox(unsafe_exec=True).run_all(suite, [ENDS])
             return [correct() for _ in responses]
-        if int(problem.id) % 2:
-            (FOLDER / f"sandbox-{os.getpid()}").touch()
-            shared_sandbox(unsafe_exec=True).run_all(suite, programs[1:])
-        (FOLDER / f"spinning-{os.getpid()}").touch()
+        if number % 2:
+            came("sandbox")
+            shared_sandbox(unsafe_exec=True).run_all(suite, [ENDLESS])
+        came("spinning")
         max(iter(int, 1))  # never lets go of the interpreter
 
 
 class Spinning:
-    """A selector that never lets go of the interpreter."""
-
     needs = ()
 
     def rank(self, pool, rng):
-        (FOLDER / f"ranking-{os.getpid()}").touch()
+        came("ranking")
         yield max(iter(int, 1))
 
 

@@ -33,7 +33,6 @@ MODEL = "tiny24"
 LOCK = threading.Lock()
 CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]
 OTHER = [{"role": "user", "content": "Use 1, 2, 3 and 4 to make 24."}]
-SECRET = "sk-very-secret-0123456789"
 UNKNOWN = {"owner": "someone", "context": None}  # a server that is not known to seed rows as vLLM does
 
 
@@ -63,7 +62,7 @@ def colour(body, prompt, seed):
 
 @dataclass
 class Behaviour:
-    """How the server behaves; `bodies` holds those of the requests for responses, `most_at_once` how many were open."""
+    """How the server behaves; `bodies` holds those of the requests for responses."""
 
     generate: Callable[..., Any] = parrot
     model: str = MODEL
@@ -72,11 +71,9 @@ class Behaviour:
     key: str | None = None
     refuses: tuple[str, ...] = ()
     lists: bool = True
-    faults: list[Callable[..., None]] = field(default_factory=list)
+    faults: list[Callable[..., None] | None] = field(default_factory=list)
     fault: Callable[..., None] | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
-    at_once: int = 0
-    most_at_once: int = 0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -96,25 +93,21 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def refuse(self, status, message, **more):
-        self.send(status, {"error": {"message": message, "type": "invalid_request_error", **more}})
+    def refuse(self, status, message):
+        self.send(status, {"error": {"message": message}})
 
     def opens(self):
-        given = self.headers.get("Authorization", "")
-        if self.behaviour.key is None or given == f"Bearer {self.behaviour.key}":
-            return True
-        self.refuse(401, f"Incorrect API key provided: {given}. \x1b[31mGo away.\n")
-        return False
+        given, key = self.headers.get("Authorization", ""), self.behaviour.key
+        if key and given != f"Bearer {key}":
+            self.refuse(401, f"Incorrect API key provided: {given}. \x1b[31mGo away.\n")
+        return not key or given == f"Bearer {key}"
 
     def do_GET(self):
         behaviour = self.behaviour
-        if not self.opens():
-            return
-        if self.path != "/v1/models" or not behaviour.lists:
-            return self.send(404, {"detail": "Not Found"})
-        entry = {"id": behaviour.model, "created": time.time_ns(), "owned_by": behaviour.owner}
-        entry |= {"root": f"/home/someone/models/{behaviour.model}", "max_model_len": behaviour.context}
-        self.send(200, {"object": "list", "data": [entry]})
+        if self.opens():
+            entry = {"id": behaviour.model, "created": time.time_ns(), "owned_by": behaviour.owner}
+            entry |= {"root": f"/home/someone/models/{behaviour.model}", "max_model_len": behaviour.context}
+            self.send(200 if behaviour.lists else 404, {"data": [entry]})
 
     def do_POST(self):
         content, behaviour = self.rfile.read(int(self.headers["Content-Length"])), self.behaviour
@@ -123,19 +116,13 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(content)
         with LOCK:
             behaviour.bodies.append(body)
-            behaviour.at_once += 1
-            behaviour.most_at_once = max(behaviour.most_at_once, behaviour.at_once)
             fault = behaviour.faults.pop(0) if behaviour.faults else behaviour.fault
-        try:
-            fault(self, body) if fault else self.answer(body)
-        finally:
-            with LOCK:
-                behaviour.at_once -= 1
+        fault(self, body) if fault else self.answer(body)
 
     def answer(self, body):
         behaviour, chat = self.behaviour, self.path == "/v1/chat/completions"
         if body["model"] != behaviour.model:
-            return self.refuse(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
+            return self.refuse(404, f"The model `{body['model']}` does not exist.")
         for name in set(behaviour.refuses) & set(body):
             return self.refuse(400, f"Unrecognized request argument supplied: {name}")
         prompt = body["messages"] if chat else [{"role": "user", "content": body["prompt"]}]
@@ -149,10 +136,10 @@ class Handler(BaseHTTPRequestHandler):
         choice |= {"token_ids": ids} if body.get("return_token_ids") else {}
         if "logprobs" in body:
             parts = [logprob] + [0.0] * (len(ids) - 1)
-            content = [{"token": "t", "logprob": part, "top_logprobs": []} for part in parts]
-            choice["logprobs"] = {"content": content} if chat else {"token_logprobs": parts, "tokens": ["t"] * len(ids)}
+            content = [{"token": "t", "logprob": part} for part in parts]
+            choice["logprobs"] = {"content": content} if chat else {"token_logprobs": parts}
         counts = {"prompt_tokens": length, "completion_tokens": len(ids)}
-        self.send(200, {"id": "x", "object": "y", "model": MODEL, "choices": [choice], "usage": counts})
+        self.send(200, {"choices": [choice], "usage": counts})
 
 
 @contextlib.contextmanager
@@ -194,10 +181,6 @@ def half(handler: Handler, body: Any) -> None:
     handler.send(200, b'{"choices": [{"index": 0, "mess', {"Content-Length": "5000"})
     handler.connection.shutdown(socket.SHUT_RDWR)
     handler.close_connection = True
-
-
-def none(handler: Handler, body: Any) -> None:
-    handler.answer(body)
 
 
 def trickle(part: bytes, pause_s: float) -> Callable[..., None]:
@@ -248,8 +231,7 @@ def parrot_texts(rows: Iterable[int], below: int = LONG_SEEDS, seed: int = 7) ->
     return [f"say {seed_base(seed, below) + row}" for row in rows]
 
 
-def run_colours(harness, folder, url, more="retries=0,concurrency=1", n=20, limit=2):
+def run_colours(harness, folder, url, options="retries=0,concurrency=1", *more, n=20):
     """Run the toy task on a server; each row is one request."""
-    command = ("run", "--task", "colours", "--plugin", TOY, "--engine", f"openai:url={url},{more}", "--json")
-    command += ("--selector", "uniform", "--selector", "repexp", "--embedder", "tfidf", "--n", n, "--limit", limit)
-    return harness(*command, "--store", folder)
+    command = ("run", "--task", "colours", "--plugin", TOY, "--engine", f"openai:url={url},{options}", "--json")
+    return harness(*command, "--n", n, "--limit", 2, "--store", folder, *more)

@@ -1,7 +1,7 @@
 """Token-level RepExp as the paper describes it (Tuyls et al. 2025), slow and plain: what the engine is held against.
 
 A step passes the last token through the model for its logits, then each candidate over a cache of its own; the
-covariance is numpy's, updated token by token and centred by its rank-one correction.
+covariance is summed and inverted anew.
 """
 
 import copy
@@ -13,25 +13,11 @@ from transformers import DynamicCache
 from harness_plugins.engines.transformers.sampling import CACHE, filters, inverse_cdf, uniforms
 
 
-class PlainCovariance:
-    """Σ̃⁻¹, μ and H as in the paper's proposition."""
-
-    def __init__(self, width, lam):
-        self.inverse, self.total, self.count = np.eye(width) / lam, np.zeros(width), 0
-
-    def add(self, states):
-        """Sherman and Morrison, a token at a time."""
-        for h in states:
-            moved = self.inverse @ h
-            self.inverse -= np.outer(moved, moved) / (1 + h @ moved)
-            self.total, self.count = self.total + h, self.count + 1
-
-    def bonus(self, states):
-        """(c,) of states (c, d)."""
-        mean = self.total / self.count
-        moved, g = self.inverse @ mean, states - mean
-        centred = self.inverse - np.outer(moved, moved) / (-1 / self.count + mean @ moved)
-        return np.sqrt(np.einsum("ij,jk,ik->i", g, centred, g))
+def bonus(earlier, states, lam):
+    """b (c,) of states (c, d) after responses with the token states `earlier`, as it is written."""
+    h = np.concatenate(earlier)
+    sigma, g = lam * np.eye(h.shape[1]) + (h - h.mean(0)).T @ (h - h.mean(0)), states - h.mean(0)
+    return np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
 
 
 def states_by_expanded_caches(model, cache, candidates, position) -> torch.Tensor:
@@ -50,18 +36,17 @@ def states_by_expanded_caches(model, cache, candidates, position) -> torch.Tenso
 @torch.inference_mode()
 def responses(model, prompt_ids, sampler, *, n, max_tokens, seed, eos) -> tuple[list[list[int]], list[np.ndarray]]:
     """The tokens of n responses sampled one after another, and their token states (T, d) float64."""
-    covariance, tokens, states, prompt = PlainCovariance(model.config.hidden_size, sampler.lam), [], [], DynamicCache()
+    tokens, states, prompt = [], [], DynamicCache()
     model.get_decoder()(torch.tensor([prompt_ids[:-1]]), **{CACHE: prompt})  # once, as the engine does
     for i in range(n):
         stream = uniforms(seed, i, max_tokens)
-        sampled = _respond(model, prompt_ids, copy.deepcopy(prompt), sampler, covariance, stream, eos)
+        sampled = _respond(model, prompt_ids, copy.deepcopy(prompt), sampler, states, stream, eos)
         tokens.append(sampled[0])
         states.append(sampled[1])
-        covariance.add(sampled[1])
     return tokens, states
 
 
-def _respond(model, prompt_ids, cache, sampler, covariance, stream, eos):
+def _respond(model, prompt_ids, cache, sampler, earlier, stream, eos):
     fed, tokens, states = torch.tensor([prompt_ids[-1:]]), [], []
     for uniform in [*stream, None]:
         output = model(fed, **{CACHE: cache}, output_hidden_states=True)
@@ -73,9 +58,9 @@ def _respond(model, prompt_ids, cache, sampler, covariance, stream, eos):
         for warp in filters(sampler):
             logits = warp(fed, logits)
         candidates = logits[0].isfinite().nonzero()[:, 0]
-        if covariance.count and sampler.beta:
+        if earlier and sampler.beta:
             hidden = states_by_expanded_caches(model, cache, candidates, len(prompt_ids) + len(tokens))
-            bonus = covariance.bonus(hidden.double().numpy())
-            logits[0, candidates] += torch.tensor(sampler.beta * bonus).float()
+            b = bonus(earlier, hidden.double().numpy(), sampler.lam)
+            logits[0, candidates] += torch.tensor(sampler.beta * b).float()
         tokens.append(int(inverse_cdf(logits, torch.tensor([uniform], dtype=torch.float64))))
         fed = torch.tensor([[tokens[-1]]])

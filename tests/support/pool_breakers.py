@@ -19,7 +19,6 @@ def mute(pool):
 
 HARMS = {
     "empties": lambda pool: object.__setattr__(pool, "texts", None),
-    "deletes": lambda pool: object.__delattr__(pool, "texts"),
     "truncates": lambda pool: object.__setattr__(pool, "texts", pool.texts[:1]),
     "writes": lambda pool: pool.lengths.__setitem__(0, 3),
     "mutes": mute,
@@ -29,7 +28,7 @@ HARMS = {
 class Ranker:
     """Harms the pool after it has ranked it, in order."""
 
-    needs, harm = (), None
+    needs = ()
 
     def rank(self, pool, rng):
         order = list(range(len(pool)))
@@ -37,19 +36,8 @@ class Ranker:
         return order
 
 
-class Subset:
-    """A subset method that leaves one response."""
-
-    needs = ()
-
-    def select(self, pool, k, rng):
-        HARMS["truncates"](pool)
-        return list(range(k))
-
-
 @hookimpl
 def register_selectors(register):
     """Register each by its name."""
     for name, harm in HARMS.items():
         register(name, type(name.title(), (Ranker,), {"harm": staticmethod(harm)}))
-    register("subset", Subset)

@@ -76,8 +76,7 @@ def processes_with(text: str) -> set[int]:
     pids = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if text.encode() in path.read_bytes():
-                pids.add(int(path.parent.name))
+            pids |= {int(path.parent.name)} if text.encode() in path.read_bytes() else set()
     return pids
 
 

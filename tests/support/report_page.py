@@ -23,33 +23,29 @@ HOSTILE = (
 )
 
 
-class _Scripts(HTMLParser):
-    """The content of the script and style elements, and which elements there are."""
+class Elements(HTMLParser):
+    """Of a page: [tag, attributes, content] of its script and style elements, and all of its tags."""
 
-    def __init__(self):
+    def __init__(self, text):
         super().__init__()
-        self.elements, self.tags, self.inside = [], [], False
+        self.elements, self.tags = [], []
+        self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.inside = tag in ("script", "style")
-        if self.inside:
+        if tag in ("script", "style"):
             self.elements.append([tag, dict(attrs), ""])
 
-    def handle_endtag(self, tag):
-        self.inside = False
-
     def handle_data(self, data):
-        if self.inside:
+        if self.elements and self.cdata_elem:
             self.elements[-1][2] += data
 
 
 def parsed(path):
-    """The page's data, its (tag, attributes, content) of script and style, and all of its tags."""
-    reader = _Scripts()
-    reader.feed(path.read_bytes().decode())
-    data = next(content for tag, attrs, content in reader.elements if attrs.get("id") == "data")
-    return json.loads(data), reader.elements, reader.tags
+    """The page's data, its script and style elements, and all of its tags (`Elements`)."""
+    page = Elements(path.read_bytes().decode())
+    data = next(content for _, attrs, content in page.elements if attrs.get("id") == "data")
+    return json.loads(data), page.elements, page.tags
 
 
 def pool_file(path, problems):

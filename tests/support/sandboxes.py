@@ -21,16 +21,15 @@ NINE_SIXTEEN = ["i9", "i10"]
 
 def results(sandbox: Sandbox, program: str, *inputs: Any, **bounds: Any) -> Run:
     """The run of a program whose `solve` is called on inputs of one argument each."""
-    bounds = {"cpu_limits_s": [2.0] * len(inputs), **bounds}
-    return sandbox.run_all(Suite("solve", [[value] for value in inputs], **bounds), [program])[0]
+    suite = Suite("solve", [[value] for value in inputs], **{"cpu_limits_s": [2.0] * len(inputs), **bounds})
+    return sandbox.run_all(suite, [program])[0]
 
 
-def change_source(monkeypatch: pytest.MonkeyPatch, module: str, *changes: tuple[str, str]) -> None:
-    """Let workers started from now on have a changed source: of each pair, the first is replaced by the second."""
+def change_source(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> None:
+    """Let workers started from now on have a changed source."""
     sources = dict(worker._sources())
-    for old, new in changes:
-        assert sources[module].count(old) == 1
-        sources[module] = sources[module].replace(old, new)
+    assert sources[module].count(old) == 1
+    sources[module] = sources[module].replace(old, new)
     monkeypatch.setattr(worker, "_sources", lambda: list(sources.items()))
     tiers._problem.cache_clear()
 

@@ -1,4 +1,4 @@
-"""Read what a run wrote, and make a store what an older version left."""
+"""Read what a run wrote."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ def results_of(store: Path) -> dict[str, bytes]:
     """As `contents`; of a cell without the options by which it was made, such as the path of a plugin."""
     kept = contents(store)
     for name in [name for name in kept if name.startswith("cells/")]:
-        cell = json.loads(kept[name])
-        kept[name] = json.dumps(
-            {key: value for key, value in cell.items() if key not in ("config", "checksum")}
-        ).encode()
+        cell = {key: value for key, value in json.loads(kept[name]).items() if key not in ("config", "checksum")}
+        kept[name] = json.dumps(cell).encode()
     return kept
 
 
@@ -36,12 +34,9 @@ def all_cells(store: Path) -> list[dict[str, Any]]:
     return [cell for cell in every if not cell.get("control")]
 
 
-KINDS = {"pool": "responses", "embedding": "vectors", "verdict": "verdicts", "ranking": "orders", "score": "scores"}
-
-
 def files_of(store: Path, kind: str) -> list[Path]:
     """The files of all columns of a kind ("responses", "orders", ...) but the controls', sorted by name."""
-    folders = [path.parent for path in store.glob(f"*/{KINDS.get(kind, kind)}.*/column.json")]
+    folders = [path.parent for path in store.glob(f"*/{kind}.*/column.json")]
     every = [path for folder in folders for path in folder.iterdir() if path.name.count(".") >= 3]
     return sorted(path for path in every if not is_of_control(path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, GenerationConfig
 
 from harness import Responses
+from harness_plugins.models.location import embedded
 
 TEXT = ["solve this puzzle: 1 2 3 4 + - * / = 24", "the quick brown fox jumps over the lazy dog, please"]
 TEMPLATE = (
@@ -81,6 +83,22 @@ def save_reward_model(folder: Path, kind: str = "llama", *, labels: int = 1, pad
         torch.manual_seed(2)
         AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_adapter(folder: Path, base: Path | None = None, merged: Path | None = None) -> Path:
+    """Save a random LoRA of rank 4 that changes tiny24 much, and with `merged` the whole model; return its folder."""
+    from peft import LoraConfig, get_peft_model
+
+    base, modules = base or embedded("tiny24"), ["q_proj", "v_proj", "down_proj"]
+    config = LoraConfig(r=4, target_modules=modules, task_type="CAUSAL_LM", init_lora_weights=False)
+    with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
+        torch.manual_seed(5)
+        adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), config)
+        adapted.save_pretrained(folder)
+        if merged:
+            adapted.merge_and_unload().save_pretrained(merged)
+            transformers.AutoTokenizer.from_pretrained(base).save_pretrained(merged)
     return folder
 
 

@@ -10,18 +10,17 @@ from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.training import TrainingRun, write_problems, write_run
 from harness_tasks.game24 import Game24
 from support import counting_trainer
-from support.paths import SUPPORT
 
-COUNTING = SUPPORT / "counting_trainer.py"
+COUNTING = Path(counting_trainer.__file__)
 
 
 def game24_run(folder: Path, train: int, dev: int, **fields: Any) -> TrainingRun:
-    """A run of Game of 24 on the CPU with the first problems of each split, written to its folder."""
+    """A run of Game of 24 on the CPU with the first problems of each split, if any, written to its folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    task, problems = Game24(), {}
-    for split, count in (("train", train), ("dev", dev)):
-        problems[split] = folder / f"{split}.jsonl"
-        write_problems(problems[split], [(problem, task.messages(problem)) for problem in task.problems(split)[:count]])
+    task, counts = Game24(), {"train": train, "dev": dev}
+    problems = {split: folder / f"{split}.jsonl" for split, count in counts.items() if count}
+    for split, path in problems.items():
+        write_problems(path, [(problem, task.messages(problem)) for problem in task.problems(split)[: counts[split]]])
     run = TrainingRun(**{"folder": folder, "task": "game24", "seed": 5, "problems": problems, "cpu": True} | fields)
     write_run(run)
     return run

@@ -6,11 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.paths import TOY
 from support.stores import is_of_control
 
 HEAD = """
-import json, os, signal, time
+import json, os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,27 +34,15 @@ def plugin(tmp_path):
     """Write a plugin file: `plugin(code, engine=["Noting"])` registers a class under its name in small letters."""
 
     def write(code, name="own.py", **classes):
-        hooks = [
-            f"@hookimpl\ndef register_{kind}s(register):\n"
-            + "".join(f"    register({n.lower()!r}, {n})\n" for n in names)
-            for kind, names in classes.items()
-        ]
+        for kind, names in classes.items():
+            registered = "".join(f"    register({each.lower()!r}, {each})\n" for each in names)
+            code += f"\n\n@hookimpl\ndef register_{kind}s(register):\n{registered}"
         path = tmp_path / "plugins" / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(HEAD + code + "\n\n" + "\n\n".join(hooks))
+        path.write_text(HEAD + code)
         return path
 
     return write
-
-
-@pytest.fixture
-def run(harness, tmp_path):
-    """`harness run` with the toy's plugins and those of a file: `run(own, "--task", ...)`."""
-
-    def call(own, *options, store=tmp_path / "runs"):
-        return harness("run", "--plugin", TOY, "--plugin", own, "--store", store, "--json", *options)
-
-    return call
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """The task own: problems of a file, what is refused, and verdicts and answers by each grader."""
 
-import re
-
 import pytest
 from support.json_lines import write_json_lines
-from support.paths import TOY
 from support.refusals import refusal_of, wrongly_refused
 
 from harness import Problem
@@ -135,36 +132,6 @@ def test_the_task_conforms(own, command, grader):
     assert failed == []
 
 
-def run(harness, folder, spec, *more):
-    fixed = () if "--pool" in more else ("--engine", "toy", "--plugin", TOY, "--embedder", "letters", "--n", 8)
-    store = ("--selector", "uniform", "--selector", "answer-round-robin", "--store", folder / "runs")
-    return harness("run", "--task", spec, *fixed, *store, *more)
-
-
-@pytest.mark.slow
-def test_only_an_edited_line_is_sampled_and_graded_again(harness, own, tmp_path, command, monkeypatch):
-    monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")  # so that the command may count its calls
-    red, blue = ({"prompt": f"Say {word}.", "id": word, "reference": word} for word in ("red", "blue"))
-    count = tmp_path / "count"
-    (tmp_path / "check.sh").write_text(f"printf x >> {count}\n{CHECK}")
-    edited = red | {"prompt": "Say a colour."}
-    graded, cells = [], set()
-    for lines, sampled, reused in (
-        ([red, blue], ["16"], []),
-        ([edited, blue], ["8"], ["1"]),
-        ([edited, blue | {"reference": "green"}], [], ["2"]),
-    ):
-        spec = f"own:file={own(lines).file},grader=command,command='{command}'"
-        outcome = run(harness, tmp_path, spec, "--unsafe-exec", "--json")
-        assert outcome.code == 0, outcome.err
-        assert re.findall(r"sample: (\d+) responses", outcome.err) == sampled
-        assert re.findall(r"pool: reused for (\d+) of", outcome.err) == reused
-        graded.append(len(count.read_text()))
-        cells.add(outcome.rows[0]["cell"])
-    assert 0 < graded[0] < graded[1] < graded[2] == 2 * graded[0]  # each problem's responses twice
-    assert len(cells) == 3
-
-
 def test_given_responses_are_graded_and_where_all_verdicts_are_errors_the_first_reason_is_told(
     harness, own, command, tmp_path, monkeypatch
 ):
@@ -172,13 +139,14 @@ def test_given_responses_are_graded_and_where_all_verdicts_are_errors_the_first_
     (tmp_path / "check.sh").write_text("echo 'no such table' >&2; exit 3\n")
     task = own([{"prompt": "2 + 2?", "id": "sum", "reference": "4"}])
     pool = [{"problem_id": "sum", "responses": ["3", "3.0", "It is 4.", "5"]}]
-    pool = write_json_lines(tmp_path / "pool.jsonl", pool)
-    outcome = run(harness, tmp_path, f"own:file={task.file},grader=number", "--pool", pool, "--json")
+    options = ["--pool", write_json_lines(tmp_path / "pool.jsonl", pool), "--selector", "answer-round-robin"]
+    options += ["--store", tmp_path / "runs"]
+    outcome = harness("run", "--task", f"own:file={task.file},grader=number", *options, "--json")
     assert outcome.code == 0, outcome.err
-    (row,) = (row for row in outcome.rows if row["selector"] == "answer-round-robin")
+    [row] = outcome.rows
     assert row["samples_to_correct_random"] == pytest.approx(2.5)
     assert row["samples_to_correct"] <= 3  # 3 and 3.0 are one answer
     spec = f"own:file={task.file},grader=command,command='{command}'"
-    out = run(harness, tmp_path, spec, "--pool", pool, "--unsafe-exec").out
+    out = harness("run", "--task", spec, *options, "--unsafe-exec").out
     assert "not correct): 4, over 1 %: the verifier needs a look; the first: the command ended with" in out
     assert "exit code 3: no such table\n" in out

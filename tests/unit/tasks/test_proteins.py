@@ -2,14 +2,13 @@
 
 import math
 import pickle
-from pathlib import Path
 
 import pytest
 from corpora.proteins import PROTEIN_ANSWERS
-from support.refusals import error_line, refusal_of, wrongly_refused
+from support.refusals import refusal_of, wrongly_refused
 
 from harness import Problem
-from harness.plugin_system.component import filled, parse_spec
+from harness.plugin_system.component import parse_spec
 from harness_plugins.proteins import published
 from harness_plugins.proteins.tiny import tiny_esmfold
 from harness_tasks.proteins import Proteins, fault, lengths
@@ -95,22 +94,3 @@ def test_missing_weights_are_one_line_with_source_and_licence(harness, tmp_path,
     assert (outcome.code, line.count("MIT")) == (2, 3)
     assert line in priced.err.replace("not planned yet: ", "error: ")
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_preset_fills_in_what_was_not_given_and_is_refused_where_there_is_none(harness):
-    options = ("task", "preset", "engine", "sampler", "embedder", "embeddings", "selectors", "split", "n", "pool")
-    none = dict.fromkeys(options) | {"plugin_files": ()}
-    given = filled(none | {"task": "proteins:ptm_min=0.7", "preset": "small", "n": 32})
-    filled_in = {
-        "engine": "esm3:annealing=false",  # with a constant 0.7: ESM3's unconditional protocol, the paper's
-        "sampler": "vanilla:temperature=0.7",
-        "embedder": "esmc",
-        "selectors": ["repexp", "uniform"],
-        "split": "small",
-        "n": 32,
-    }
-    assert given.items() >= filled_in.items()
-    assert filled(none | {"task": "game24"})["engine"] == "transformers"
-    assert filled(none | {"task": "proteins", "embeddings": Path("mine.npz")})["embedder"] is None
-    for task, words in (("proteins", "no preset 'large'"), ("game24", "no preset 'large'; it has quick")):
-        assert words in error_line(harness("run", "--task", task, "--preset", "large", "--selector", "uniform"))

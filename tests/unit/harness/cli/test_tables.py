@@ -20,16 +20,14 @@ from harness.scoring.metrics import Outcomes
 from harness.system import console as printing
 
 
-def row_of(selector, embedder="tfidf", subset=False, seed=0, **more):
+def row_of(selector, subset=False, seed=0):
     rng = np.random.default_rng(seed)
-    c = rng.integers(1, 20, 120)
-    ranks = rng.integers(1, 40, (120, 5))
+    c, ranks = rng.integers(1, 20, 120), rng.integers(1, 40, (120, 5))
     hits = {k: ranks <= k for k in metrics.budgets(256)} if subset else None
     drawn = Outcomes(np.full(120, 256), c, np.zeros(120, int), None if subset else ranks, hits)
     labels = {"task": "game24", "split": "heldout", "model": "tiny24", "engine": "transformers", "sampler": "vanilla"}
-    labels |= {"embedder": embedder, "selector": selector, "trials": 5, "seed": 0, "cell": "abc"}
-    about = {"grader": "game24 1", "conditions": {}, "disputed": None}
-    return Row(**labels, **about, **metrics.summary(drawn) | more)
+    labels |= {"embedder": "tfidf", "selector": selector, "trials": 5, "seed": 0, "cell": "abc", "grader": "game24 1"}
+    return Row(**labels, conditions={}, disputed=None, **metrics.summary(drawn))
 
 
 ROWS = [row_of("facility-location"), row_of("uniform", seed=1), row_of("kmedoids", subset=True)]
@@ -139,7 +137,6 @@ def test_a_comparison_says_where_the_first_does_better_and_how_many_times_fewer_
 def test_cells_are_published_and_checked(harness, tmp_path):
     keep(tmp_path / "cells", cell(SPREAD))
     results = tmp_path / "results"
-    assert harness("results", "validate", results).code == 2
     published = harness("results", "publish", "--store", tmp_path, "--to", results)
     assert published.out.split(": conformance ")[1].startswith("not tried: unknown selector 'spread'")
     valid = harness("results", "validate", results)

@@ -26,14 +26,16 @@ class Noting(Parrot):
 """
 
 
-def test_an_edit_of_a_reference_a_prompt_or_the_grader_makes_anew_what_depends_on_it(run, tmp_path, plugin, noted, new):
+def test_an_edit_of_a_reference_a_prompt_or_the_grader_makes_anew_what_depends_on_it(toy, tmp_path, plugin, noted, new):
     rows = [["a", "Say red.", "red"], ["b", "Say green.", "green"], ["c", "Say blue.", "blue"]]
     data = tmp_path / "rows.json"
 
     def made(code=LISTED):
         data.write_text(json.dumps(rows))
         own = plugin(code, task=["Listed"], engine=["Noting"])
-        outcome = run(own, "--task", "listed", "--data", data, "--engine", "noting", "--selector", "uniform")
+        outcome = toy(
+            "--plugin", own, "--task", "listed", "--data", data, "--engine", "noting", "--selector", "uniform"
+        )
         assert outcome.code == 0, outcome.err
         return sorted(set(noted())), new()
 
@@ -109,19 +111,16 @@ class Sending:
 """
 
 
-def test_another_process_is_sent_specs_and_never_weights_pools_or_vectors(run, tmp_path, plugin, noted):
+def test_another_process_is_sent_specs_and_never_weights_pools_or_vectors(harness, tmp_path, plugin, noted):
     own = plugin(SENT, engine=["Heavy"], executor=["Sending"])
     lines = [{"problem_id": f"p{i}", "responses": ["a", "b", "c"], "correct": [i > 0, True, False]} for i in range(2)]
     pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     np.savez(tmp_path / "own.npz", **{f"p{i}": np.eye(3, 4096) for i in range(2)})
-    of_engine = ("--task", "colours", "--engine", "heavy", "--selector", "shuffle")
-    for place, options in enumerate([of_engine, ("--pool", pool, "--embeddings", tmp_path / "own.npz")]):
+    sampled = ("--task", "colours", "--data", 2, "--engine", "heavy")
+    for place, options in enumerate([sampled, ("--pool", pool, "--embeddings", tmp_path / "own.npz")]):
         here, there = tmp_path / f"here{place}", tmp_path / f"there{place}"
-        command = (own, *options, "--trials", "2", "--selector", "spread")
-        outcome = run(*command, store=here)
-        sent = run(*command, "--executor", "sending", store=there)
-        assert (outcome.code, sent.rows) == (0, outcome.rows)
-        assert contents(there) == contents(here)
-        sizes = list(map(int, noted()))
-        assert place or len(sizes) == 3 + (4 + 3) * 6  # with the orders of three controls
-        assert max(sizes) < 20_000
+        command = ("run", "--plugin", TOY, "--plugin", own, "--selector", "spread", "--json", *options)
+        outcome = harness(*command, "--store", here)
+        sent = harness(*command, "--store", there, "--executor", "sending")
+        assert (sent.rows, contents(there)) == (outcome.rows, contents(here))
+        assert max(map(int, noted())) < 20_000

@@ -1,12 +1,14 @@
 """Ranking: each trial from a stream of its own, up to the first correct response, on the pool as selectors see it."""
 
 import json
+import os
 import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.json_lines import write_json_lines
+from support.paths import TOY
 from support.processes import descendants
 from support.refusals import refusal_of, wrongly_refused
 from support.searches import Recorder
@@ -45,7 +47,7 @@ class Told(InOrder):
         return len(pool) - 1 - len(outcomes)
 """
 RANKS = {
-    "Shuffled": "note('ranked'); yield from rng.permutation(len(pool))",
+    "Shuffled": "note(os.getpid()); yield from rng.permutation(len(pool))",
     "Loose": "yield from (2, 99, 'x')",  # nothing after the third response, and what is there is no index
     "Repeats": "return [0, 0]",
     "Ends": "return [0, 1]",
@@ -57,10 +59,8 @@ POOL = {"a": [False, False, True, False], "b": [False] * 3}
 
 
 @pytest.fixture
-def ranked(run, tmp_path, plugin):
-    """Rank a pool of responses with these verdicts by a selector of `SELECTORS`; the outcome, and each problem's
-    (trial, k, picks).
-    """
+def ranked(harness, tmp_path, plugin):
+    """Rank a pool with these verdicts by a selector of `SELECTORS`: the outcome, and a problem's (trial, k, picks)."""
     own = plugin(SELECTORS, selector=re.findall(r"class (\w+)", SELECTORS))
 
     def call(selector, *options, pool=POOL, store=tmp_path / "runs", **columns):
@@ -72,7 +72,7 @@ def ranked(run, tmp_path, plugin):
         path = write_json_lines(tmp_path / "pool.jsonl", lines)
         sizes, before = ("--n", 3) if pool is POOL else (), set(files_of(store, "orders"))
         fixed = ("--pool", path, "--trials", 3, "--seed", 5, *sizes, "--selector", selector)
-        outcome = run(own, *fixed, *options, store=store)
+        outcome = harness("run", "--plugin", TOY, "--plugin", own, "--store", store, "--json", *fixed, *options)
         made = [read(each) for each in sorted(set(files_of(store, "orders")) - before)]
         picks = [[tuple(row.values()) for row in table.to_pylist()] if table.num_columns else [] for table in made]
         return outcome, picks
@@ -137,9 +137,9 @@ def test_broken_selectors_fail_alone_and_are_named_with_problem_and_trial(ranked
     assert ranked("probable", logprobs=given)[0].code == 0
 
 
-def test_a_selector_sees_the_first_responses_with_vectors_centred_over_them_and_no_verdict(run, plugin, noted):
+def test_a_selector_sees_the_first_responses_with_vectors_centred_over_them_and_no_verdict(toy, plugin, noted):
     own = plugin(SELECTORS, selector=["Sees"])
-    run(own, "--task", "colours", "--data", "1", "--engine", "toy", "--n", "5", "--selector", "sees")
+    toy("--plugin", own, "--data", "1", "--n", "5", "--selector", "sees")
     seen, names = noted()[:2]
     texts, vectors, answers, lengths = json.loads(seen)
     assert answers == [text.split()[-1] for text in texts]
@@ -165,8 +165,7 @@ def test_rows_are_centred_in_double_precision_and_with_unit_divided_by_their_len
 
 def test_each_outcome_is_told_after_its_pick_and_an_error_is_none():
     pool = Pool(["x"] * 4, np.zeros((4, 0), np.float32), np.full(4, np.nan), np.ones(4, np.int64), [None] * 4)
-    selector = Recorder()
-    order = learnt_order(selector, pool, ["wrong", "error", "wrong", "correct"], 0, Problem("p", ""), 0)
+    order = learnt_order(selector := Recorder(), pool, ["wrong", "error", "wrong", "correct"], 0, Problem("p", ""), 0)
     assert [next(order) for _ in range(3)] == [0, 1, 2]
     assert selector.told == [(), (Outcome(0, 0.0),), (Outcome(0, 0.0), Outcome(1, None))]
 
@@ -200,21 +199,14 @@ def test_a_run_tells_outcomes_of_own_picks_alone_ends_at_the_first_correct_one_a
 
 @pytest.mark.slow
 def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one_in_one_process_that_is_kept(ranked, tmp_path, noted):
-    pool = {name: [False, True, False] for name in "pqr"}
-    limit = ("--rank-timeout", "100", "--executor", "local:workers=1")
-    for selector in ("shuffled", "raises"):
-        free, _ = ranked(selector, store=tmp_path / "free", pool=pool)
-        bounded, _ = ranked(selector, *limit, pool=pool)
-        assert bounded.rows == free.rows
-    assert bounded.err.splitlines()[-1] == free.err.splitlines()[-1]
-    orders = [
-        {name: content for name, content in contents(store).items() if "/orders." in name}
-        for store in (tmp_path / "free", tmp_path / "runs")
-    ]
-    assert orders[0] == orders[1]
-    noted()
-    ranked("inorder", *limit, pool=pool)
-    [pid] = set(noted())
-    assert int(pid) in descendants()
+    pool, orders = {name: [False, True, False] for name in "pqr"}, []
+    for store, limit in (("free", ()), ("bounded", ("--rank-timeout", "100", "--executor", "local:workers=1"))):
+        outcome, _ = ranked("shuffled", "--selector", "raises", *limit, pool=pool)
+        assert "selector 'raises', problem 'p', trial 0: raised ZeroDivisionError: oh (own.py:" in outcome.err
+        orders.append({name: each for name, each in contents(tmp_path / "runs").items() if "/orders." in name})
+        (tmp_path / "runs").rename(tmp_path / store)
+    assert orders[0] == orders[1] != {}
+    pids = set(map(int, noted())) - {os.getpid()}
+    assert len(pids) == len(pids & {*descendants()}) == 1
     end_limited()
-    assert int(pid) not in descendants()
+    assert not pids & {*descendants()}

@@ -8,7 +8,7 @@ import pytest
 from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.processes import harness_command
-from support.refusals import error_line, refusal_of
+from support.refusals import error_line
 from support.stores import contents, files_of
 
 from harness.columns.store import Memo, Store
@@ -34,53 +34,41 @@ def test_a_memo_makes_what_it_lacks_keeps_it_at_once_and_never_a_fault_of_ours(t
 
 
 def test_half_a_line_of_a_memo_and_a_damaged_one_are_missing_and_the_others_stay(tmp_path):
-    path, names = tmp_path / "p.jsonl", ["a", "bb", "ccc"]
-    Memo(path).filled(names, lambda some: [len(name) for name in some])
-    whole = path.read_bytes()
-    for place in range(0, len(whole), 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        assert set(Memo(path).values) <= {1, 2, 3}
-        assert len(Memo(path).values) >= 1
-        path.write_bytes(whole[:place])  # as a killed process leaves it; the next begins a line of its own
-        Memo(path).filled(["dddd"], lambda some: [4])
+    path, whole = tmp_path / "p.jsonl", {"a": 1, "bb": 2, "ccc": 3}
+
+    def filled(names):
+        return Memo(path).filled(names, lambda some: [len(name) for name in some])
+
+    filled(list(whole))
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        assert set() < set(Memo(path).values) <= {1, 2, 3}
+        path.write_bytes(content[:place])  # as a killed process leaves it; the next begins a line of its own
+        assert (filled(["dddd"]), filled(list(whole))) == ({"dddd": 4}, whole)
         assert 4 in Memo(path).values
-        assert Memo(path).filled(names, lambda some: [len(name) for name in some]) == {"a": 1, "bb": 2, "ccc": 3}
-
-
-DAMAGE = {
-    "a bit": lambda content, other: content[:9] + bytes([content[9] ^ 1]) + content[10:],
-    "its end": lambda content, other: content[:-5],
-    "another's": lambda content, other: other,
-}
 
 
 def test_damaged_responses_are_one_line_and_another_damaged_file_is_made_again_with_a_line(toy, tmp_path):
     options, store = ("--limit", "2", "--n", "4", "--embedder", "letters", "--selector", "spread"), tmp_path / "runs"
     rows, whole = toy(*options).rows, contents(store)
 
-    def hurt(kind, damage):
-        path, other = files_of(store, kind)
-        path.write_bytes(DAMAGE[damage](path.read_bytes(), other.read_bytes()))
-        for cell in (store / "cells").iterdir():
-            cell.unlink()
+    def hurt(kind, without):
+        path = files_of(store, kind)[0]
+        path.write_bytes(path.read_bytes()[:-5])
+        for each in [*(store / "cells").iterdir(), *files_of(store, without)]:
+            each.unlink()
         return path
 
-    for kind, damage in zip(("verdicts", "orders", "vectors"), DAMAGE, strict=True):
-        if kind == "vectors":
-            for path in files_of(store, "orders"):
-                path.unlink()
-        path = hurt(kind, damage)
-        outcome = toy(*options)
+    for kind, without in (("verdicts", ""), ("orders", ""), ("vectors", "orders")):
+        path, outcome = hurt(kind, without), toy(*options)
         assert (outcome.code, outcome.rows) == (0, rows)
         assert f"{path} is damaged: it is made again" in outcome.err.splitlines()
         assert contents(store) == whole
-    path = hurt("responses", "its end")
-    for each in files_of(store, "verdicts"):
-        each.unlink()
+    path = hurt("responses", "verdicts")
     content, refused = path.read_bytes(), toy(*options)
-    assert (refused.code, refused.out) == (2, "")
+    assert (refused.code, refused.out, path.read_bytes()) == (2, "", content)
     assert f"error: store: {path} is damaged: delete it, and the same command makes it again" in refused.err
-    assert path.read_bytes() == content
     path.unlink()
     path.mkdir()  # no file in place of one
     assert f"{path} is damaged" in toy(*options).err
@@ -102,24 +90,19 @@ HOLD = """
 import sys
 from pathlib import Path
 from harness.columns.store import Store
-with Store(Path(sys.argv[1])).used(alone=sys.argv[2] == "alone"):
+with Store(Path(sys.argv[1])).used(alone=True):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("how", ["alone", "shared"])
-def test_a_store_that_a_process_deletes_from_has_no_other_user_and_is_free_when_that_is_killed(toy, tmp_path, how):
+def test_a_store_that_a_process_deletes_from_has_no_other_user_and_is_free_when_that_is_killed(toy, tmp_path):
     root, run = tmp_path / "runs", ("--limit", "1", "--selector", "shuffle")
-    command = [sys.executable, "-c", HOLD, root, how]
+    command = [sys.executable, "-c", HOLD, root]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
-        if how == "alone":
-            words = f"another process deletes from {root}: run the same command again when that has ended"
-            assert error_line(toy(*run)) == f"error: store: {words}"
-        else:
-            line = refusal_of(Store(root).used(alone=True, who="store prune").__enter__)
-            assert line.startswith(f"store prune: another process uses {root}: ")
+        words = f"another process deletes from {root}: run the same command again when that has ended"
+        assert error_line(toy(*run)) == f"error: store: {words}"
         process.kill()
     with Store(root).used(alone=True):
         pass

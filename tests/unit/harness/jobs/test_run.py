@@ -12,33 +12,24 @@ from support.stores import cell_of, files_of
 
 import harness as door
 from harness.columns.store import read
-from harness.results import cells, leaderboard
+from harness.results import leaderboard
 from harness.results.rows import row
 
 
 def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_made_it(toy, tmp_path):
-    outcome = toy("--selector", "shuffle:offset=2", "--selector", "spread", "--dim", "3", "--sampler", "nucleus:p=0.8")
-    about = [(row["selector"], row["embedder"], row["n"], row["problems"], row["model"]) for row in outcome.rows]
+    rows = toy(
+        "--selector", "shuffle:offset=2", "--selector", "spread", "--dim", "3", "--sampler", "nucleus:p=0.8"
+    ).rows
+    about = [(row["selector"], row["embedder"], row["n"], row["problems"], row["model"]) for row in rows]
     assert about == [("shuffle:offset=2", "none", 16, 6, "parrot"), ("spread", "hidden-mean", 16, 6, "parrot")]
-    made = [cell_of(tmp_path / "runs", row) for row in outcome.rows]
-    beside = [{name: value for name, value in row.items() if name != "controls"} for row in outcome.rows]
+    made = [cell_of(tmp_path / "runs", row) for row in rows]
+    beside = [{name: value for name, value in row.items() if name != "controls"} for row in rows]
     assert [json.loads(json.dumps(row(cell).to_json())) for cell in made] == beside
     inputs = made[0]["inputs"]
-    assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
-    assert (inputs["pool"]["sampler"]["top_p"], inputs["ranking"]["selector"]["params"]) == (0.8, {"offset": 2})
-    assert made[1]["inputs"]["embedding"]["dim"] == 3
+    assert (inputs["pool"]["engine"], inputs["pool"]["sampler"]["top_p"]) == ({"engine": "toy", "model": "parrot"}, 0.8)
+    assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
     assert any(len(set(entry["ranks"])) > 1 for entry in made[0]["problems"])
     assert {read(path).shape for path in files_of(tmp_path / "runs", "vectors")} == {(16, 3)}
-
-
-def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
-    outcome = toy("--selector", "shuffle", "--dry-run")
-    assert "to do: 1 cell, 6 problems, 96 responses to sample" in outcome.err
-    stages = [(row["stage"], row["there"], row["to_make"]) for row in outcome.rows]
-    assert stages == [(name, 0, 6) for name in ("sample", "embed", "verify", "rank shuffle")]
-    assert not (tmp_path / "runs").exists()
-    toy("--selector", "shuffle", "--limit", "4")
-    assert [(row["there"], row["to_make"]) for row in toy("--selector", "shuffle", "--dry-run").rows] == [(4, 2)] * 4
 
 
 def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(toy, tmp_path):
@@ -84,21 +75,19 @@ def test_scores_are_made_once_for_problems_that_lack_them_and_only_rankings_by_a
     assert outcome.rows[0]["samples_to_correct"] == 1.5  # "audio" has most vowels, "a" fewer than "aa"
     new = [path.parent.name for path in files_of(tmp_path / "runs", "orders") if path not in before]
     assert [name.split(".")[1] for name in new] == ["score"] * len(POOL)
-    again, scored = scoring("score")
-    assert (scored, "scores: reused for 2 of 2 problems" in again.err) == (0, True)
-    [_, path] = files_of(tmp_path / "runs", "scores")
-    path.unlink()
+    files_of(tmp_path / "runs", "scores")[1].unlink()
     assert scoring("majority:weight=vowels")[1] == 4
 
 
 def test_a_selection_scores_with_the_scorer_of_a_run_and_keeps_it(scoring):
-    outcome, scored = scoring("score", command=("select", "-k", 2))
+    select = ("select", "-k", 2)
+    outcome, scored = scoring("score", command=select)
     assert ([row["order"] for row in outcome.rows], scored) == ([[2, 1], [0, 3]], 8)
-    assert scoring("score")[1] == 0
-    bare, _ = scoring("score-mmr", command=("select", "-k", 2), scorer=())
+    again, scored = scoring("score")
+    assert (scored, "scores: reused for 2 of 2 problems" in again.err) == (0, True)
+    bare, _ = scoring("score-mmr", command=select, scorer=())
     assert "selector 'score-mmr' reads scores, and problem 'p' has none: give `scores`" in error_line(bare)
-    outcome, scored = scoring("uniform", command=("select", "-k", 2))
-    assert (scored, "reads no scores: none are made" in outcome.err) == (0, True)
+    assert "reads no scores: none are made" in scoring("uniform", command=select)[0].err
 
 
 def test_scores_in_memory_are_given_by_problem_and_name():
@@ -117,51 +106,38 @@ def test_scores_in_memory_are_given_by_problem_and_name():
 
 # `--correct M` and `--enrichment` through every door, on pools of unequal sizes: tables, figures, the report.
 
-OPTIONS = {"selectors": ["uniform", "k-dpp", "repexp"], "trials": 2, "quiet": True, "yes": True}
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A pool of six problems of 30 to 80 responses, with vectors; ranked to the first and to the third correct one."""
-    folder, rng, lines, vectors = tmp_path_factory.mktemp("screens"), np.random.default_rng(0), [], {}
+def test_orders_to_a_later_correct_response_and_their_tables_stand_apart_and_say_so(harness, tmp_path):
+    rng, lines, vectors = np.random.default_rng(0), [], {}
     for place, n in enumerate((30, 40, 50, 60, 70, 80)):
         correct = rng.permutation([True] * place * 2 + [False] * (n - place * 2)).tolist()
         lines.append({"problem_id": f"p{place}", "responses": [f"m{i}" for i in range(n)], "correct": correct})
         vectors[f"p{place}"] = rng.normal(size=(n, 4)).astype(np.float32)
-    np.savez(folder / "vectors.npz", **vectors)
-    pool = write_json_lines(folder / "pool.jsonl", lines)
-    OPTIONS.update(pool=pool, embeddings=folder / "vectors.npz", store=folder / "runs")
+    np.savez(tmp_path / "vectors.npz", **vectors)
+    pool, store = write_json_lines(tmp_path / "pool.jsonl", lines), tmp_path / "runs"
+    selectors = ["uniform", "k-dpp", "repexp"]
+    files = {"pool": pool, "embeddings": tmp_path / "vectors.npz", "store": store}
     for options in ({}, {"correct": 3, "enrichment": True}):
-        door.run(**OPTIONS, **options)
-    return folder
-
-
-def test_orders_to_the_first_correct_one_are_filed_as_before_and_later_ones_apart(folder):
-    files = files_of(folder / "runs", "orders")
-    assert len({path.parent.name for path in files if "repexp" in path.parent.name}) == 2
-    results = [row for row in door.run(**OPTIONS, correct=3, enrichment=True) if row.selector in OPTIONS["selectors"]]
-    assert files_of(folder / "runs", "orders") == files  # all of it is reused
+        made = door.run(selectors=selectors, trials=2, quiet=True, yes=True, **files, **options)
+    assert len({path.parent for path in files_of(store, "orders") if "repexp" in path.parent.name}) == 2
+    results = [row for row in made if row.selector in selectors]
     about = {(row.correct, row.n, row.solvable, list(row.pass_at_k_random)[-1], row.budget) for row in results}
     assert about == {(3, 80, 4, "30", 16)}  # 16: the largest of which all pools have a subset
     assert [list(row.hits_at_k or {}) for row in results] == [["1", "2"], [], ["1", "2"]]  # 5 % of 30
-
-
-def test_tables_of_another_correct_response_stand_apart_and_say_so(folder, harness, tmp_path):
-    boards = leaderboard.boards(leaderboard.gather([folder / "runs" / "cells"]))
+    boards = leaderboard.boards(leaderboard.gather([store / "cells"]))
     first, third = sorted(boards, key=lambda board: board.rows[0].correct)
     assert ("correct" in first.about, third.about["correct"]) == (False, 3)
     text = leaderboard.markdown([third], [])
     assert "n = 30 to 80 (budgets up to 30), 6 problems (4 solvable), samples to the 3rd correct; " in text
     assert "pass@k is 3 or more of the first k" in text
-    shown = door.read_results(folder / "runs" / "cells").table()
+    shown = door.read_results(store / "cells").table()
     assert "mean rank of the first or 3rd correct response (n + 1 if none)" in shown
     joined = {(line.selector, line.pools) for line in leaderboard.across([first, third])}
     assert {("repexp", 1), ("repexp, to the 3rd", 1)} <= joined
     one, other = (next(row.cell for row in board.rows if row.selector == "repexp") for board in (first, third))
-    line = error_line(harness("compare", one, other, "--in", folder / "runs" / "cells"))
+    line = error_line(harness("compare", one, other, "--in", store / "cells"))
     assert line.endswith("the cells count to the 1st and to the 3rd correct response: run both with one --correct")
-    again = harness("rerun", other, "--in", folder / "runs" / "cells", "--store", tmp_path / "anew")
+    again = harness("rerun", other, "--in", store / "cells", "--store", tmp_path / "anew")
     assert f"rerun: the same cell, {other}, with the same outcomes" in again.err
-    assert cells.correct(cells.read(tmp_path / "anew" / "cells" / f"{other}.json")) == 3
     line = error_line(harness("run", "--task", "game24", "--correct", 501))
     assert "--correct must be at most 500, got 501" in line

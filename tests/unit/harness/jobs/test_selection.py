@@ -40,21 +40,17 @@ def orders(tmp_path):
 
 @pytest.mark.parametrize(("width", "centre"), [(6, True), (700, False)])
 def test_picks_of_repexp_maximise_the_bonus_also_after_what_was_verified(orders, write, width, centre):
-    vectors = {name: of_duplicates(60, width, seed) for seed, name in enumerate("abc")}
-    verified = {name: [17, 3, 59, *range(20, 30)] for name in "ac"}
+    vectors = {name: of_duplicates(60, width, seed) for seed, name in enumerate("ab")}
+    verified = {"a": [17, 3, 59, *range(20, 30)], "b": []}
     done = write("v.jsonl", [{"problem_id": name, "indices": indices} for name, indices in verified.items()])
-    given = {"embeddings": write("E.npz", vectors), "dim": 40, "seed": 3, "centre": centre}
-    for lam, k, options, before in ((1.0, 60, {}, {}), (0.5, 47, {"verified": done}, verified)):
-        chosen = orders(f"repexp:lam={lam}", k, **given, **options)
-        assert list(chosen) == list(vectors)
-        for name, order in chosen.items():
-            h = vectors[name].astype(np.float64)
-            h = SparseRandomProjection(n_components=40, random_state=3).fit_transform(h) if width > 40 else h
-            h = h - h.mean(axis=0) if centre else h
-            whole = before.get(name, []) + order
-            whole += set(range(60)) - set(whole)
-            start, end = len(before.get(name, [0])), len(before.get(name, [])) + k
-            assert_greedy(whole, 60, partial(reference_bonuses, h, lam), start, end=end, rtol=1e-6)
+    given = {"embeddings": write("E.npz", vectors), "dim": 40, "seed": 3, "centre": centre, "verified": done}
+    for name, order in orders("repexp:lam=0.5", 47, **given).items():
+        h = vectors[name].astype(np.float64)
+        h = SparseRandomProjection(n_components=40, random_state=3).fit_transform(h) if width > 40 else h
+        h = h - h.mean(axis=0) if centre else h
+        before, whole = len(verified[name]), verified[name] + order
+        whole += set(range(60)) - set(whole)
+        assert_greedy(whole, 60, partial(reference_bonuses, h, 0.5), before or 1, end=before + 47, rtol=1e-6)
 
 
 def test_the_order_is_that_of_the_first_trial_of_a_run_and_verdicts_make_no_difference(
@@ -85,15 +81,6 @@ def test_without_vectors_or_embedder_it_takes_tfidf_and_says_so_in_one_line(orde
     assert orders.remarks == "selector 'dedup' reads no vectors: none are made\n"
 
 
-def test_vectors_alone_are_enough_their_rows_are_the_responses(orders, write):
-    vectors = {name: of_duplicates(n, 3, n) for name, n in (("plate b", 50), ("plate a", 8))}
-    path = write("E.safetensors", vectors)
-    chosen = orders("kcenter:first=max", 8, embeddings=path)
-    assert sorted(chosen["plate a"]) == list(range(8))
-    pool = write("P.jsonl", [{"problem_id": name, "responses": ["x"] * len(h)} for name, h in vectors.items()])
-    assert orders("kcenter:first=max", 8, pool=pool, embeddings=path) == chosen
-
-
 def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
     lines = [
         {"problem_id": "mine", "prompt": "Say colour 1 (test).", "responses": ["is it red", "say red", "red", "blue"]},
@@ -114,14 +101,10 @@ def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
 
 def test_no_selector_offers_what_was_verified_and_problems_that_the_file_does_not_name_start_fresh(orders, write, pool):
     verified = write("v.jsonl", [{"problem_id": "test/1", "indices": [4]}, {"problem_id": "test/1", "order": [0, 4]}])
-    for selector in ("uniform", "dedup", "spread", "kcenter", "ngram-coverage", "head"):
-        chosen = orders(selector, 3, pool=pool, verified=verified)
+    for selector in ("uniform", "dedup", "kcenter", "ngram-coverage", "head"):
+        fresh, chosen = (orders(selector, 3, pool=pool, **options) for options in ({}, {"verified": verified}))
         assert sorted(chosen["test/1"]) == [1, 2, 3]
-        assert len(set(chosen["test/0"])) == 3
-    fresh = orders("kcenter", 3, pool=pool)
-    verified = write("v.jsonl", [{"problem_id": "test/2", "indices": []}, {"problem_id": "test/1", "indices": [0]}])
-    chosen = orders("kcenter", 3, pool=pool, verified=verified)
-    assert [chosen[name] for name in ("test/0", "test/2")] == [fresh[name] for name in ("test/0", "test/2")]
+        assert chosen | {"test/1": 0} == fresh | {"test/1": 0}
 
 
 PLUGIN = """

@@ -123,19 +123,19 @@ def test_an_edit_of_a_built_in_selector_changes_the_keys_of_those_that_import_it
 def test_imports_in_functions_in_a_circle_and_in_try_are_followed_within_the_top_package_and_none_is_made(source):
     folder = source(
         circle__picks=f"from . import a\n{PICKS}",
-        circle__a="from .deep.b import x\ntry:\n    from ._c import y\nexcept ImportError:\n    from ._slow import y\n",
-        circle__deep__b="def f():\n    import circle.a as a, numpy\n    from circle.heavy.part import x\nx = 1\n",
-        circle___slow="import beside\ny = 1\n",
-        circle__unrelated="z = 1\n",
+        circle__a="try:\n    from ._c import y\nexcept ImportError:\n    from ._slow import y\n",
+        circle___slow="def f():\n    import circle.picks, numpy, beside\n    from circle.heavy.part import x\ny = 1\n",
         circle__heavy__part="x = 1\n",
-        circle__heavy____init__="raise RuntimeError('imported')\n",
+        circle__unrelated="z = 1\n",
         beside="z = 1\n",
     )
+    (folder / "circle" / "heavy" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     picks = importlib.import_module("circle.picks").Picks()
-    files = {str(file.relative_to(folder / "circle").with_suffix("")): file for file in code_files("circle.picks")}
-    assert {"picks", "a", "deep/b", "_slow", "heavy/part"} == files.keys() - {"heavy/__init__"}
+    files = code_files("circle.picks")
+    names = {str(file.relative_to(folder / "circle").with_suffix("")) for file in files}
+    assert names - {"heavy/__init__"} == {"picks", "a", "_slow", "heavy/part"}
     hashes = {source_hash(picks)}
-    for file in files.values():
+    for file in files:
         file.write_text(f"{file.read_text()}# a comment counts\n")
         hashes.add(source_hash(picks))
     assert len(hashes) == 1 + len(files)
@@ -146,20 +146,19 @@ def test_a_plugin_file_counts_with_those_beside_it_and_a_factory_in_another_modu
     plugin = f"import helper, numpy, harness\nfrom harness import hookimpl\n\n{PICKS}\n{hook}"
     folder = source(plugin=plugin, helper="x = 1\n", unrelated="x = 1\n")
 
-    def about():
-        registry = load_registry([folder / "plugin.py"], groups=())
+    def about(registry):
         return described(registry.find("selector", "mine"), build(registry, "selector", "mine"))
 
-    before = about()
+    before = about(load_registry([folder / "plugin.py"], groups=()))
     assert {file.name for file in code_files("harness_file_plugin")} == {"plugin.py", "helper.py"}
     source(helper="x = 2\n")
-    assert about() != before
+    assert about(load_registry([folder / "plugin.py"], groups=())) != before
     source(factory__picks=PICKS, factory__make="def make():\n    from .picks import Picks\n    return Picks()\n")
-    made = Registration("selector", "made", importlib.import_module("factory.make").make, Origin("mine", "1", "made"))
-    component = build(Registry([made]), "selector", "made")
-    before = described(made, component)["code"]
+    make = importlib.import_module("factory.make").make
+    made = Registry([Registration("selector", "mine", make, Origin("mine", "1", "made"))])
+    before = about(made)
     source(factory__make="def make():\n    return 1\n")
-    assert described(made, component)["code"] != before
+    assert about(made) != before
 
 
 # Objects of a session as selectors: registered for one call, named by their fields, keyed by all that they hold.
@@ -217,16 +216,11 @@ def test_a_notebooks_class_has_another_key_in_each_call_and_one_of_a_file_is_key
     exec(PICKS, names := {"__name__": "without_a_file"})
     assert source_hash(names["Picks"]()) == source_hash(names["Picks"]()) != source_hash(Registry()) == ""  # the core
     source(raced=CELL)
-    import raced
-
-    def of_weights(weights):
-        return key_of(raced.Plain(3, weights))
-
-    about = of_weights([0.5, {"a": None}])
-    assert about["params"] == {"power": 3, "weights": [0.5, {"a": None}]}
-    assert of_weights([0.5, {"a": None}]) == about
-    keys = [about, key_of(raced.Plain()), key_of(raced.Data())]
-    keys += [of_weights(weights) for weights in (np.arange(3), np.arange(3), object(), object())]
+    raced = importlib.import_module("raced")
+    weights = [[0.5, {"a": None}], None, np.arange(3), np.arange(3), object(), object()]
+    keys = [key_of(raced.Plain(3, each)) for each in weights]
+    assert keys[0]["params"] == {"power": 3, "weights": weights[0]}
+    assert key_of(raced.Plain(3, weights[0])) == keys[0]
     source(raced=CELL + "# more\n")
-    keys.append(of_weights([0.5, {"a": None}]))
+    keys += [key_of(raced.Data()), key_of(raced.Plain(3, weights[0]))]
     assert [key for key in keys if keys.count(key) > 1] == []

@@ -14,28 +14,28 @@ from support.refusals import refusal_of, wrongly_refused
 from harness.pools.given import GivenVectors, is_table
 
 VECTORS = {"a": np.arange(12, dtype=np.float32).reshape(4, 3), "b": np.ones((2, 5), np.float64)}
+LISTS = {name: array.tolist() for name, array in VECTORS.items()}
 H = np.arange(12, dtype=np.float64).reshape(6, 2)
 
 
+WRITERS = {
+    ".npz": lambda path, content: np.savez(path, **content),
+    ".safetensors": lambda path, content: save_file(content, path),
+    ".parquet": lambda path, content: pq.write_table(pa.table(content), path),
+    ".npy": np.save,
+    ".csv": lambda path, rows: path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows)),
+}
+
+
 @pytest.fixture
-def saved(tmp_path):
+def saved(tmp_path, written):
     """Write a file of vectors: by its suffix arrays by name, one array, rows of numbers, text or bytes; its path."""
 
     def call(name, content):
-        path = tmp_path / name
         if isinstance(content, str | bytes):
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        elif path.suffix == ".npz":
-            np.savez(path, **content)
-        elif path.suffix == ".safetensors":
-            save_file(content, path)
-        elif path.suffix == ".parquet":
-            pq.write_table(pa.table(content), path)
-        elif path.suffix == ".npy":
-            np.save(path, content)
-        else:
-            path.write_text("".join(",".join(map(str, row)) + "\n" for row in content))
-        return path
+            return written(content, name)
+        WRITERS[f".{name.partition('.')[2]}"](tmp_path / name, content)
+        return tmp_path / name
 
     return call
 
@@ -43,10 +43,9 @@ def saved(tmp_path):
 def test_both_kinds_of_archives_give_the_same_float32_arrays(saved):
     for name in ("v.npz", "v.safetensors"):
         given = GivenVectors(saved(name, VECTORS), {"problem": "a"})
-        assert list(given.names) == ["a", "b"]
-        for key, array in VECTORS.items():
-            assert (given.get(key, len(array)).dtype, given.get(key).tolist()) == (np.float32, array.tolist())
-        assert (given.get("problem", 4) == VECTORS["a"]).all()  # by the name of the problem's line
+        assert [*given.names] == ["a", "b"]
+        assert {key: given.get(key, len(array)).tolist() for key, array in VECTORS.items()} == LISTS
+        assert given.get("problem", 4).dtype == np.float32  # by the name of the problem's line
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
@@ -80,54 +79,34 @@ def zipped(content):
 
 np.savez(_file := io.BytesIO(), v=np.ones((4, 3)))
 WHOLE = _file.getvalue()
-FLAGS = WHOLE.index(b"PK\x01\x02") + 8
 WRONG = [
     ("v.npz", {"b": np.zeros((4, 2))}, "'v' is not in the file (1 other ids are: 'b')"),
     ("v.npz", {"v": np.zeros((5, 2))}, "'v' has shape (5, 2), expected (4, d): one row a response"),
-    ("v.npz", {"v": np.float64(3)}, "has shape (), expected (4, d)"),
     (
         "v.npz",
         {"v": np.full((4, 2), np.nan)},
         "'v' must hold finite numbers up to 1e+15, got nan in 4 of 4 rows, row 0",
     ),
-    ("v.npz", {"v": np.full((4, 3), 1e300)}, "up to 1e+15, got 1e+300 in 4 of 4 rows, row 0"),
     ("v.npz", {"v": np.zeros((4, 2), np.complex64)}, "'v' must hold numbers, got complex64; save them as float32"),
     ("v.npz", {"v": np.array([[{}]] * 4)}, "'v' cannot be read"),
     ("v.safetensors", {"v": np.zeros((4, 2), np.int32)}, "'v' must hold numbers, got I32; save them as float32"),
-    ("v.npz", npy("(3, 4)"), "cannot be read (File is not a zip file)"),
-    ("v.npz", WHOLE[:-30], "v.npz cannot be read"),
     ("v.npz", WHOLE[:140] + b"\xff" + WHOLE[141:], "'v' cannot be read"),
-    ("v.npz", WHOLE[:FLAGS] + b"\1" + WHOLE[FLAGS + 1 :], "is encrypted, password required"),
     ("v.npz", zipped(npy("(3, 3)")), "it goes on after the array of shape (3, 3) that its header declares"),
-    ("v.npz", zipped(npy("(-4, 3)")), "'v' cannot be read (negative dimensions are not allowed)"),
     ("v.npz", zipped(npy("(4, 6000000000000)")), "'v' cannot be read (Unable to allocate"),
     ("v.safetensors", b"\xff" * 40, "v.safetensors cannot be read"),
     ("v.txt", b"1,2", "must be .npz or .safetensors"),
-    # Sparse.
     ("v.npz", sparse(indices=np.arange(4) + 1), "cannot be read (indices must be < 4"),
-    ("v.npz", sparse(indptr=np.arange(5)[::-1]), "cannot be read (index pointer should start with 0"),
     ("v.npz", sparse(shape=np.array([4, 2**40])), "would take 4.4e+03 GB of memory"),
     ("v.npz", sparse(format=np.array(b"dia")), "a sparse matrix of the format 'dia'; those known are csr, csc, bsr"),
-    ("v.npz", sparse(data=np.full(4, np.nan)), "must hold finite numbers"),
-    # Names of rows.
     ("v.npz", VECTORS | {"names": np.array(["x"])}, "'names' holds names, and the file has 2 arrays: write names for"),
-    ("v.npz", VECTORS | {"c.names": np.array(["x"])}, "'c.names' holds names, and the file has 2 arrays"),
-    ("v.npz", {"v": H, "names": np.array(["x", None])}, "'names' must hold texts: save np.array(names, str)"),
     ("v.npz", {"a": np.arange(3), "b": np.arange(4)}, "cannot be read (all input arrays must have the same shape)"),
-    # Tables.
     ("v.csv", "m1,1,2\nm2,3,4\n", "error to double: invalid value 'm2'; only problem_id, name and id may be text"),
-    ("v.csv", "a,b\n1,2\n3\n", "cannot be read (CSV parse error: Row #3: Expected 2 columns, got 1: 3"),
     ("v.csv", "a,b\n1,2\n1,\n1,2\n1,2\n", "got nan in 1 of 4 rows, row 1 the first"),
     ("v.csv", ",a,b\n0,1,2\n", "a column has no name, as the index has that pandas writes: save it with index=False"),
     ("v.csv", "id,problem_id\nx,y\n", "it needs numbers in columns, or all in one column of lists, got id, problem_id"),
     ("v.csv", "problem_id,a\n,2\n", "row 0: its problem_id is blank"),
-    ("v.csv", b"\xff", "not UTF-8 text"),
-    ("v.parquet", {"a": ["x", "y"]}, "could not convert string to float: 'x'"),
-    ("v.parquet", {"a": [[1.0], [2.0]], "b": [1.0, 2.0]}, "cannot be read (setting an array element with a sequence"),
     ("v.parquet", {"a": [[1.0], [2.0, 3.0]]}, "cannot be read (all input arrays must have the same shape)"),
-    ("v.parquet", b"PAR1 and no more PAR1", "v.parquet cannot be read"),
     ("v.npy", np.array([[{}], [{}]]), "cannot be read (Object arrays cannot be loaded"),
-    ("v.npy", np.zeros((4, 3, 4)), "has shape (4, 3, 4), expected (4, d): one row a response"),
     ("v.npy", npy("(3, 4)")[:-1], "cannot be read"),
 ]
 
@@ -154,17 +133,14 @@ def test_vectors_take_no_more_memory_than_is_allowed(saved):
 def test_an_npz_may_name_its_rows(saved):
     names = ["CHEMBL25", "CHEMBL3", "", "=x"]
     given = GivenVectors(saved("plate.npz", {"plate": VECTORS["a"], "names": np.array(names)}))
-    assert (list(given.names), given.row_names("plate")) == (["plate"], names)
+    assert ([*given.names], given.row_names("plate")) == (["plate"], names)
     both = VECTORS | {"a.names": np.array(names), "b.names": np.array(["x", "y"])}
     given = GivenVectors(saved("plate.npz", both))
-    assert (list(given.names), given.row_names("a"), given.row_names("b")) == (["a", "b"], names, ["x", "y"])
+    assert ([*given.names], given.row_names("a"), given.row_names("b")) == (["a", "b"], names, ["x", "y"])
     given = GivenVectors(saved("plate.npz", {"names": VECTORS["a"]}))  # of numbers: an array like any other
-    assert (given.get("names") == VECTORS["a"]).all()
-    given = GivenVectors(saved("plate.npz", {"CHEMBL25": np.arange(3), "CHEMBL3": np.arange(3.0) * 2}))  # a row each
-    assert (given.row_names("plate"), given.get("plate", 2).tolist()) == (
-        ["CHEMBL25", "CHEMBL3"],
-        [[0, 1, 2], [0, 2, 4]],
-    )
+    assert given.get("names").tolist() == LISTS["a"]
+    given = GivenVectors(saved("plate.npz", {"CHEMBL25": np.arange(2), "CHEMBL3": np.ones(2)}))  # a row each
+    assert (given.row_names("plate"), given.get("plate", 2).tolist()) == (["CHEMBL25", "CHEMBL3"], [[0, 1], [1, 1]])
 
 
 def test_each_form_of_table_gives_the_same_array_under_the_files_name(saved, tmp_path):

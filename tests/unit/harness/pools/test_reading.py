@@ -78,15 +78,12 @@ def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written)
         written([{"problem_id": "b", "responses": ["", "\ud800", "\0"], "scores": [0, None, 1]}, line])
     )
     assert bare == PoolRecord("b", ["", "\ud800", "\0"], scores={"score": [0, None, 1]})
-    assert full == PoolRecord(**line)
-    assert (full.logprobs, full.correct) == ([-1.0, -2.5], [True, False])
+    assert (full, full.correct, str(full.logprobs)) == (PoolRecord(**line), [True, False], "[-1.0, -2.5]")
     responses = full.as_responses()
-    assert (list(responses.finish), responses.lengths.tolist()) == (["stop", "length"], [1, 1])
+    assert ([*responses.finish], responses.lengths.tolist()) == (["stop", "length"], [1, 1])
     assert {name: str(column) for name, column in responses.scores.items()} == {"rm": "[1. 2.]", "judge": "[nan -3.]"}
-    assert list(bare.as_responses().finish) == ["stop"] * 3
+    assert [*bare.as_responses().finish] == ["stop"] * 3
 
-
-# Which problem a line answers.
 
 EGGS, HENS = "How many eggs are there?", "How many hens are there?"
 
@@ -163,8 +160,6 @@ NESTED = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and
     [
         (NESTED, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>", "p0"),
         (Puzzles(EGGS, "4 5 6 10"), "user Solve: 4 5 6 10 Answer with a number. assistant", "p1"),  # as it is asked
-        (NESTED, "user How many eggs are there, then? assistant", None),
-        (Puzzles("a" * 19), f"user {'a' * 19} assistant", None),  # too short to look for
         (Puzzles(TWENTY), f"user {TWENTY}", "p0"),
         (NESTED, f"user Ada has 3 hens. {EGGS} Say why. assistant", "p1"),
         (NESTED, f"{EGGS} Again: {EGGS}", "p0"),
@@ -172,7 +167,6 @@ NESTED = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and
         *((NUMBERS, f"user {MAKE}{after} assistant", None) for after in ("3", ".5", "0 and")),
         (NUMBERS, f"user {MAKE}. assistant", "p0"),
         (NUMBERS, "user 1.12 eggs and 13 hens: which? assistant", None),
-        (NUMBERS, "user .12 eggs and 13 hens: which? assistant", "p1"),
     ],
 )
 def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_that_goes_on_is_another_problem(
@@ -180,8 +174,6 @@ def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_t
 ):
     assert joined(puzzles, text) == (joins, "within" if joins else "")
 
-
-# A pool file read with the problem of each line.
 
 TASK = Colours()  # its prompts are `Say colour 0 (test).`
 

@@ -14,7 +14,6 @@ from harness.plugin_system.registry import Fault, Origin, load_registry
 from harness.pools.reading import OWN, Layouts, pool_digest, read_pool
 from harness.pools.record import FileLayout, LineLayout
 
-# A layout that fits every line, one of parquet tables, one of folders of texts; files of each.
 PLUGIN = """
     import pyarrow.parquet as pq
     from harness import hookimpl
@@ -27,27 +26,21 @@ PLUGIN = """
         def read(self, lines):
             {read}
 
-    class Table:
-        name, holds = "table", "parquet with a column `x`"
-        def fits(self, path):
-            return path.suffix == ".parquet" and pq.read_schema(path).names == ["x"]
-        def read(self, path, say):
-            say("pool: read as a table")
-            yield PoolRecord("p", pq.read_table(path)["x"].to_pylist(), reference={{"a": 1}})
-
-    class Folder:
-        name, holds = "texts", "folders of texts"
+    class Files:
+        "A parquet table, and a folder of texts."
+        name, holds = "mine", "parquet with a column `x`"
         {files}
         def fits(self, path):
-            return path.is_dir()
+            return path.is_dir() or (path.suffix == ".parquet" and pq.read_schema(path).names == ["x"])
         def read(self, path, say):
-            yield PoolRecord("p", [file.read_text() for file in path.rglob("*.txt")])
+            say("pool: read as mine")
+            folder = path.is_dir() and [file.read_text() for file in path.rglob("*.txt")]
+            yield PoolRecord("p", folder or pq.read_table(path)["x"].to_pylist(), reference={{"a": 1}})
 
     @hookimpl
     def register_layouts(register):
         register("anything", {factory})
-        register("table", Table)
-        register("texts", Folder)
+        register("mine", Files)
 """
 EVERY = "yield PoolRecord('p', [str(line.value) for line in lines])"
 NOTES = []
@@ -87,7 +80,7 @@ def test_another_tools_parquet_is_not_taken_for_lightevals_and_a_layout_of_folde
     both, notes, table = layouts(fits="return False"), [], tmp_path / "pool.parquet"
     pq.write_table(pa.table({"x": ["a", "b"]}), table)
     (record,) = read_pool(table, notes.append, both)
-    assert (record.responses, record.reference, notes) == (["a", "b"], "{'a': 1}", ["pool: read as a table"])
+    assert (record.responses, record.reference, notes) == (["a", "b"], "{'a': 1}", ["pool: read as mine"])
     pq.write_table(pa.table({"y": ["a", "b"]}), table)
     assert "its columns are y; of parquet files those of lighteval" in pool_refusal(table, both)
     assert "; parquet with a column `x`; " in pool_refusal(written([{"q": 1}]), both)

@@ -1,14 +1,12 @@
-"""Rows: seeds joined, what is averaged, one answer of k, the texts of a table's columns, remarks on its verdicts."""
+"""Rows: seeds joined, what is averaged, one answer of k, remarks on its verdicts."""
 
-import csv
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.cells import cell, entry, keyed, subset_entry
 
-from harness.results import cells, leaderboard, rows
+from harness.results import cells, rows
 from harness.results.rows import answer_remarks, row, verdict_remarks
 from harness.scoring import stats
 
@@ -55,23 +53,20 @@ def test_rankings_of_one_given_pool_are_more_trials_on_it_and_a_subset_methods_s
     shared = [of_seed(0, pool="given"), cell([entry(f"p{i}", [2, 2], C[0][i]) for i in range(3)], seed=1, pool="given")]
     outcomes = rows.outcomes(groups(*shared)[0])
     assert (outcomes.pools, outcomes.ranks.tolist()) == (1, [[1, 3, 2, 2], [2, 6, 2, 2], [4, 4, 2, 2]])
-    firsts = enumerate(([1, 2], [8, 8]))
-    several = [cell([subset_entry("p0", first), subset_entry("p1", [4, 4])], "head", seed) for seed, first in firsts]
+    several = [cell([subset_entry("p0", first)], "head", seed) for seed, first in enumerate(([1, 2], [8, 8]))]
     row = rows.row_of(groups(*several)[0])
-    assert (row.samples_to_correct, row.pass_at_k["2"], row.pass_at_k["4"]) == (None, 2 / 8, 6 / 8)
+    assert (row.samples_to_correct, row.pass_at_k["1"], row.pass_at_k["4"]) == (None, 1 / 4, 1 / 2)
 
 
-RANKING = {"name": "spread", "params": {}}
+OTHER = {"name": "spread", "params": {"seed": 1}}
 DIFFERING = {
     "trials": cell([entry(f"p{i}", [1], 2) for i in range(3)], seed=1),
     "problems": cell([entry("p0", [1, 1])], seed=1),
     "pools": of_seed(1, pool=THREE[0]["inputs"]["pool"]["key"]),
     **{name: of_seed(1, **{name: "other"}) for name in ("model", "sampler", "split", "embedder", "selector", "engine")},
     "n": of_seed(1, inputs={"pool": {"n": 9}}),
-    "selector's code": of_seed(1, inputs={"ranking": {"selector": RANKING | {"code": "1"}}}),
+    "selector's parameter called seed": of_seed(1, inputs={"ranking": {"selector": OTHER}}),
     "grader's code": of_seed(1, inputs={"verdict": {"code": "1"}}),
-    "parameter called seed": of_seed(1, inputs={"ranking": {"selector": RANKING | {"params": {"seed": 1}}}}),
-    "pool file": of_seed(1, inputs={"pool": {"file": "b.jsonl"}}),
 }
 
 
@@ -80,8 +75,6 @@ def test_what_differs_in_more_than_the_seed_is_a_row_of_its_own():
     projected = of_seed(1, inputs={"ranking": {"projection_seed": 1, "embedding": "key", "verdict": "key"}})
     assert len(groups(THREE[0], projected)) == 1
 
-
-# avg@k, maj@k and best-of-k.
 
 KS = ("1", "2", "4", "8")
 
@@ -101,6 +94,10 @@ def answered(name, majority=BY_SIZE, c=2, **best):
 def test_one_answer_of_k_is_the_mean_over_problems_and_each_pool_of_several_seeds_counts_once():
     # A problem without answers counts nothing, one without scores the average.
     shown = row(cell([answered("a", reward=BY_SIZE), answered("b", None, c=4)]))
+    line = (
+        "one answer taken from k responses, % correct: a random one (avg@k): 37.5; the commonest answer (maj@4): 25.0"
+    )
+    assert [remark[: len(line)] for remark in answer_remarks([shown])] == [line]
     assert (shown.avg_at_k, shown.maj_at_k) == (3 / 8, by_k(0.125, 0.125, 0.25, 0.5))
     assert shown.best_of_k == {"reward": by_k(0.375, 0.375, 0.5, 0.75)}
     small = {"maj_at_k": {"1": 0.5, "2": 0.5, "3": 1.0}, "best_of_k": {}}
@@ -108,43 +105,6 @@ def test_one_answer_of_k_is_the_mean_over_problems_and_each_pool_of_several_seed
     kinds = [answered("a"), answered("a", dict.fromkeys(KS, 1.0))]
     pools = [cell([kinds[seed % 2]], seed=seed, pool="xy"[seed % 2]) for seed in range(4)]
     assert rows.row_of(groups(*pools)[0]).maj_at_k == by_k(0.625, 0.625, 0.75, 1.0)
-
-
-def test_one_answer_of_k_stands_in_a_remark_in_the_leaderboards_files_and_as_curves():
-    made, bare = cell([answered("a", reward=BY_SIZE)]), answered("b", None)
-    expected = "a random one (avg@k): 25.0; the commonest answer (maj@4): 50.0; the highest reward (best of 4): 50.0"
-    assert list(answer_remarks([row(made)])) == [f"one answer taken from k responses, % correct: {expected}"]
-    assert list(answer_remarks([row(cell([bare]))])) == []
-    tables = leaderboard.boards(leaderboard.Gathered(keyed(made)))
-    [line] = csv.DictReader(io.StringIO(leaderboard.as_csv(tables)))
-    assert [line[name] for name in ("avg_at_k", "maj_at_k_4", "best_of_k_reward_8")] == ["0.25", "0.5", "1.0"]
-    assert r"correct: a random one \(avg@k\): 25.0;" in leaderboard.markdown(tables, [])
-    curves = rows.one_answer_of([[*made["problems"], bare]]).curves()
-    assert list(curves) == ["avg@k", "maj@k", "best of k by reward"]
-    assert curves["avg@k"].tolist() == [[0.25] * 4] * 2
-    assert curves["maj@k"].mean(axis=0) == pytest.approx([0.125, 0.125, 0.25, 0.5])
-
-
-# The texts of a table's columns, and what it remarks on its verdicts.
-
-RANKER = row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
-
-
-def test_a_ranker_has_calls_improvement_p_shares_gain_and_k95_and_what_does_not_exist_is_a_dash():
-    lacking = replace(RANKER, improvement_ci=None, gain_at_k_ci={"2": None}, k95=None)
-    shown = rows.columns([RANKER], False)
-    references, _, texts = rows.lines([RANKER, lacking], shown)
-    heads = ["selector", "samples-to-\ncorrect", "improvement\n[95 %]", "k95\n(saved)", "pass@1\n%"]
-    heads += ["win/tie/loss\n%", "gain@2\npoints [95 %]"]
-    at = [[column.head for column in shown].index(head) for head in heads]
-    assert [[line[place] for place in at] for line in [*references, *texts]] == [
-        ["random (exact)", "3.00", "1", "6", "25.0", "", ""],
-        ["oracle", "1.00", "3.00", "", "100.0", "", ""],
-        ["anti-oracle", "7.00", "0.43", "", "0.0", "", ""],
-        ["spread", "2.00", "1.50 [1.50, 1.50]", "2 (+4)", "0.0", "54/21/25", "+53.6 [+53.6, +53.6]"],
-        ["spread", "2.00", "1.50 [-]", "-", "0.0", "54/21/25", "+53.6 [-]"],
-    ]
-    assert [rows.chance(p) for p in (None, 9e-10, 1e-9)] == ["-", "<1e-9", "1e-09"]
 
 
 def test_grades_are_added_up_over_pools_and_the_chance_level_is_the_mean_over_problems():
@@ -161,13 +121,6 @@ def test_grades_are_added_up_over_pools_and_the_chance_level_is_the_mean_over_pr
     assert (level["share"], level["share_ci"]) == (pytest.approx(3 / 8), [max(0.0, low), min(1.0, high)])
     spent = rows.trust_in(entries({"answering": [4, 1.5]}, {"answering": [4, 0.25]}), 0)
     assert spent["answering"] == {"responses": 8, "cpu_s": 1.75}
-    several = [("a", "1", 2), ("a", "1", 2), ("b", "0", None), ("b", "1", None)]
-    made = [
-        cell([entry("p0", [1], disputed=disputed)], seed=seed, pool=pool) | {"conditions": {"room": [room]}}
-        for seed, (pool, room, disputed) in enumerate(several)
-    ]
-    joined = rows.row_of(groups(*made)[0])
-    assert (joined.conditions, joined.disputed) == ({"room": ["0", "1"]}, 2)
 
 
 LEVEL = {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}

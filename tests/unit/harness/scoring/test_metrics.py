@@ -89,24 +89,21 @@ def test_hits_at_k_are_those_of_all_orders_and_their_interval_is_over_problems()
 
 def test_a_rankers_row_counts_n_plus_one_for_an_unsolvable_problem_and_never_as_passed():
     row = summary(outcomes([[1, 3], [11, 11]], n=[10, 10], c=[2, 0]))
-    whole = {"n": 10, "problems": 2, "solvable": 1, "errors": 0, "k95": 3, "k95_random": 8, "calls_saved": 5}
-    means = {
+    expected = {
+        **{"n": 10, "problems": 2, "solvable": 1, "errors": 0, "k95": 3, "k95_random": 8, "calls_saved": 5},
         **{"samples_to_correct": 13 / 2, "samples_to_correct_random": (11 / 3 + 11) / 2, "improvement": 44 / 3 / 13},
         **{"samples_to_correct_solvable": 2, "improvement_solvable": 11 / 6},
-        **{"samples_to_correct_oracle": 6, "samples_to_correct_anti_oracle": 10},
     }
-    assert {name: row[name] for name in whole | means} == pytest.approx(whole | means)
-    by_budget = {
-        "pass_at_k": [0.25, 0.25, 0.5, 0.5, 0.5],
-        "pass_at_k_oracle": [0.5] * 5,
-        "pass_at_k_anti_oracle": [0, 0, 0, 0, 0.5],
-        "restricted_mean": [1.75, 2.5, 3.5, 5.5, 6.5],
-        "gain_at_k": [0.25 - 0.1, 0.25 - 17 / 90, 0.5 - 1 / 3, 0.5 - 44 / 90, 0],
-    }
-    for name, values in by_budget.items():
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
+    for name, values in (
+        ("pass_at_k", [0.25, 0.25, 0.5, 0.5, 0.5]),
+        ("pass_at_k_oracle", [0.5] * 5),
+        ("pass_at_k_anti_oracle", [0, 0, 0, 0, 0.5]),
+        ("restricted_mean", [1.75, 2.5, 3.5, 5.5, 6.5]),
+        ("gain_at_k", [0.25 - 0.1, 0.25 - 17 / 90, 0.5 - 1 / 3, 0.5 - 44 / 90, 0]),
+    ):
         assert row[name] == pytest.approx(dict(zip(("1", "2", "4", "8", "10"), values, strict=True)))
     assert row["restricted_improvement"]["1"] == pytest.approx(1.9 / 1.75)
-    assert row["restricted_improvement"]["10"] == pytest.approx(row["improvement"])
     assert row["restricted_improvement_ci"]["10"] == row["improvement_ci"]
 
 
@@ -142,9 +139,6 @@ def test_a_row_says_why_it_has_no_interval_is_flagged_where_over_a_hundredth_are
         if not any(c):
             assert not {"improvement_solvable", "samples_to_correct_solvable"} & set(row)
             assert row.get("improvement") == (1.0 if c else None)
-
-
-# Subset methods.
 
 
 def test_a_subset_method_has_no_figure_that_needs_a_rank_and_is_tested_at_the_telling_budget_if_it_has_one():

@@ -144,7 +144,6 @@ UNITTEST = "import sys, unittest; path = sys.argv.pop()\nclass T(unittest.TestCa
 # A program, which gets the response's file. The response is code that raises NameError.
 ERRORS = [
     PATH + "float(path)",
-    PATH + "raise RuntimeError(f'the log of {path}:\\nstep 1\\nFAILED to dock')",
     PATH + 'raise RuntimeError(f\'what is\\n  File "{path}", line 1, in <module>\\n  File "<string>", line 1, in f\')',
     PATH + DATACLASS + "        {}['licence']\nDock('a')",
     PATH + "try: exec(open(path).read())\nexcept NameError: open('/nowhere/log')",
@@ -155,7 +154,6 @@ ERRORS = [
 ]
 WRONG = [
     "raise SystemExit(1)",
-    "print('Traceback (most recent call last):'); raise SystemExit(1)",
     "import sys; print('  File \"x\", line 1\\nValueError: 3', file=sys.stderr); sys.exit(1)",
     "try: 1 / 0\nexcept ZeroDivisionError: assert False, 'no number'",
     PATH + "exec(open(path).read())",
@@ -171,14 +169,12 @@ COMMANDS = {
     "{python} -c 'import no_such_module' {response_file}": "error",
     "{python} -c 'exec(open(__import__(\"sys\").argv[1]).read())' {response_file}": "wrong",
     "{python} -m no.such.module {response_file}": "error",
-    "env PYTHONHOME=/nowhere {python} {response_file}": "error",
     "{python} {response_file}": "wrong",
     "sh -c 'grep -q 42 {response_file}'": "wrong",
     "sh -c 'no_such_program {response_file}'": "error",
     # No command that may run is refused before.
     "{python} -c pass {response_file} new.py": "correct",
     "{python} check_{index}.py {response_file} --out new.py": "correct",
-    "sh check {response_file}": "correct",
 }
 
 
@@ -208,8 +204,7 @@ def test_an_exit_code_of_1_is_wrong_unless_the_program_failed_by_itself(verify, 
 
 
 def test_the_words_before_the_script_make_no_difference(verify, tmp_path):
-    for name in ("check_0.py", "check"):
-        (tmp_path / name).touch()
+    (tmp_path / "check_0.py").touch()
     wrong = {}
     for command, expected in COMMANDS.items():
         _, outcomes = verify(command.replace("{python}", f"{sys.executable} -S"), "--budget", 1)
@@ -219,42 +214,27 @@ def test_the_words_before_the_script_make_no_difference(verify, tmp_path):
     assert wrong == {}
 
 
-def test_errors_of_a_program_are_counted_and_checked_again_by_retry_errors(verify, tmp_path):
-    (tmp_path / "dock.py").write_text(ERRORS[0])
-    outcome, _ = verify("python dock.py {response_file}")
-    assert (outcome.rows["calls"], outcome.rows["errors"]) == (3, 3)
-    assert outcome.rows["commonest_error"].startswith("exit code 1: ValueError: could not convert")
-    (tmp_path / "dock.py").write_text("raise SystemExit(1)")
-    again, outcomes = verify("python dock.py {response_file}", "--retry-errors")
-    assert (again.rows["calls"], again.rows["errors"], again.rows["failed"]) == (6, 3, 0)
-    assert outcomes == ["error"] * 3 + ["wrong"] * 3
-
-
 @pytest.mark.parametrize("tier", ["bwrap", "none"])
 def test_the_task_own_tells_the_same_apart(harness, tmp_path, monkeypatch, tier):
     if tier == "none":
         monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
     elif os.system("bwrap --ro-bind / / true 2>/dev/null"):
         pytest.skip("bubblewrap does not work here")
-    questions = [{"id": str(i), "prompt": f"Say {i}.", "reference": program} for i, program in enumerate(PROGRAMS)]
-    pool = [{"problem_id": each["id"], "responses": ["undefined_name\n"]} for each in questions]
+    lines = [{"id": str(i), "prompt": f"Say {i}.", "reference": program} for i, program in enumerate(PROGRAMS[:12])]
+    questions = write_json_lines(tmp_path / "questions.jsonl", lines)
+    pool = [{"problem_id": each["id"], "responses": ["undefined_name\n"]} for each in lines]
     command = f"{sys.executable} -S {{reference_file}} {{response_file}}"
-    task = f"own:file={write_json_lines(tmp_path / 'questions.jsonl', questions)},grader=command,command='{command}'"
-    fixed = ("--selector", "uniform", "--unsafe-exec", "--store", tmp_path / "runs", "--json")
-    outcome = harness("run", "--task", task, "--pool", write_json_lines(tmp_path / "pool.jsonl", pool), *fixed)
-    (row,) = outcome.rows
-    assert (row["problems"], row["errors"], row["solvable"]) == (len(PROGRAMS), len(ERRORS), 0)
+    task = ("--task", f"own:file={questions},grader=command,command='{command}'", "--unsafe-exec")
+    pool = ("--pool", write_json_lines(tmp_path / "pool.jsonl", pool), "--store", tmp_path / "runs")
+    [row] = harness("run", *task, *pool, "--selector", "uniform", "--json").rows
+    assert (row["problems"], row["errors"], row["solvable"]) == (12, 6, 0)
 
 
-def test_a_program_or_script_that_is_not_there_costs_no_call(verify, harness, tmp_path):
+def test_a_program_or_script_that_is_not_there_costs_no_call(verify, tmp_path):
     (tmp_path / "check.py").touch()
-    questions = write_json_lines(tmp_path / "questions.jsonl", [{"id": "p", "prompt": "Say red.", "reference": "red"}])
     for command, words in (
         ("python chek.py {response_file}", "there is no file 'chek.py' in "),
         ("./check.py {response_file}", "there is no program './check.py': give its path"),
     ):
         outcome, outcomes = verify(command)
         assert (words in error_line(outcome), outcomes) == (True, [])
-    task = f"own:file={questions},grader=command,command='{command}'"
-    outcome = harness("run", "--task", task, "--pool", tmp_path / "pool.jsonl", "--selector", "uniform", "--json")
-    assert words in error_line(outcome)

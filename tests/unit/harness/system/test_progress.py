@@ -67,18 +67,14 @@ def test_a_terminal_shows_as_much_as_fits_and_a_message_is_wrapped_there_between
         shown = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
         shown.print(shown.status(stage).renderable)
         [line] = shown.file.getvalue().splitlines()
-        assert len(line) <= width
-        assert ("12/1,000 responses" in line, "5,120 tokens" in line, " left" in line) == (True, width > 80, True)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    Progress(out).say(LINE)
-    assert out.getvalue() == f"{LINE}\n"  # in a pipe
-    monkeypatch.setenv("COLUMNS", "40")
-    Progress(narrow := io.StringIO()).say(LINE)
-    assert narrow.getvalue().split() == LINE.split()
-    assert [part for part in narrow.getvalue().splitlines() if len(part) > 40] == [LINE.split()[-1]]
+        assert (len(line) <= width, "12/1,000 responses" in line, " left" in line) == (True, True, True)
+        assert ("5,120 tokens" in line) == (width == 120)
+    for columns, most in (("", 999), ("40", len(LINE.split()[-1]))):  # a pipe, a narrow terminal
+        monkeypatch.setenv("COLUMNS", columns)
+        Progress(out := io.StringIO()).say(LINE)
+        assert out.getvalue().split() == LINE.split()
+        assert max(map(len, out.getvalue().splitlines())) == min(most, len(LINE))
 
-
-# Tables.
 
 SPEC = "repexp:lam=0.1,state=penultimate,normalise=true"
 CALLS = Heading("calls", kept=5, right=True)
@@ -112,22 +108,16 @@ def test_no_word_of_a_table_is_cut_and_the_least_kept_columns_go_first():
     assert ("[bold]x[/bold]" in text, "\x1b" in text) == (True, False)
 
 
-# Libraries.
-
-
 def test_all_missing_libraries_are_named_in_one_line_with_one_command(monkeypatch, tmp_path):
     (tmp_path / "runs_of_earlier_days").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     assert extras.missing(["json", "runs_of_earlier_days"]) == ["runs_of_earlier_days"]  # a folder is no library
     absent = {"torch", "transformers", "kmedoids", "thirdparty"}
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else type("Spec", (), {"origin": ""}))
-    needed = {"engine e": ["torch", "numpy", "transformers"], "selector s": ["kmedoids"], "selector t": ["numpy"]}
-    assert refusal_of(extras.require_all, needed) == (
-        "engine e needs torch, transformers; selector s needs kmedoids: not installed: "
-        "pip install 'diversity-harness[hf,kmedoids]'"
-    )
-    line = "task x needs thirdparty: not installed: pip install thirdparty"
-    assert refusal_of(extras.require, "task x", "thirdparty") == line
+    needed = {"engine e": ["torch", "numpy", "transformers"], "selector s": ["kmedoids"], "task x": ["thirdparty"]}
+    words = "engine e needs torch, transformers; selector s needs kmedoids; task x needs thirdparty: not installed: "
+    command = "pip install 'diversity-harness[hf,kmedoids]' thirdparty"
+    assert refusal_of(extras.require_all, needed) == words + command
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for library, extra in extras.EXTRA.items():  # every extra that is named exists and brings its library
         texts = " ".join(declared[extra]).replace("_", "-")

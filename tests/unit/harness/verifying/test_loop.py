@@ -97,9 +97,7 @@ def test_a_check_that_ends_after_the_loop_was_broken_off_is_written_down(journal
         if index == 1:
             broken_off.set()
             raise KeyboardInterrupt
-        broken_off.wait(60)
-        time.sleep(0.2)
-        return True
+        return broken_off.wait(60) and not time.sleep(0.2)
 
     with pytest.raises(KeyboardInterrupt):
         package.verify(["a", "b"], check, "in-order", budget=9, workers=2, quiet=True)

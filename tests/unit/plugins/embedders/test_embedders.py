@@ -1,4 +1,4 @@
-"""Embedders: random-features, tfidf, hidden-*, molecules; sentence and esmc on tiny models saved here."""
+"""Embedders: random-features, tfidf, hidden-*, molecules; sentence; esmc on a tiny model saved here."""
 
 import shutil
 import socket
@@ -21,7 +21,6 @@ from harness_plugins.proteins.tiny import tiny_esmc
 
 PROBLEM = Problem("assay", "Say a colour.")
 SMILES = ["CCO", "c1ccccc1O", "OCC", "CC(=O)Nc1ccc(O)cc1", "[Na+].[Cl-]", "C[C@H](N)C(=O)O"]
-WINDOW = 12  # tokens of the tiny BERT, [CLS] and [SEP] included
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -112,29 +111,6 @@ def test_descriptors_are_standardised_and_none_is_all():
 
 
 # Sentences.
-
-
-def test_a_plain_checkpoint_gives_the_mean_of_its_last_states(tmp_path):
-    pytest.importorskip("sentence_transformers")
-    import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] red green blue the house is a very old one"
-    (tmp_path / "vocab.txt").write_text(words.replace(" ", "\n"))
-    tokenizer = BertTokenizerFast(str(tmp_path / "vocab.txt"), model_max_length=WINDOW)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    with torch.random.fork_rng():
-        model = BertModel(BertConfig(vocab_size=len(words.split()), max_position_embeddings=WINDOW, **sizes)).eval()
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    texts = ["the house is red", "a very old one", "", "the house is red", "green blue " * 30, "unheard words"]
-    vectors = embed(Sentence(model=str(tmp_path)), texts)
-    assert embed(Sentence(model=str(tmp_path), batch=2), texts) == pytest.approx(vectors, abs=1e-5)
-    assert vectors.dtype == np.float32
-    for text, vector in zip(texts, vectors, strict=True):
-        tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=WINDOW)
-        with torch.no_grad():
-            assert vector == pytest.approx(model(**tokens).last_hidden_state[0].mean(dim=0).numpy(), abs=1e-5)
 
 
 @pytest.fixture

@@ -24,9 +24,6 @@ def kinds_in(files):
     return {path.split("/")[1].split(".")[0] for path in files if path.count("/") == 2}
 
 
-# What a push makes.
-
-
 def test_a_push_says_what_it_wrote_to_whom_it_is_shown_and_problem_texts_stay_at_home(push, hub, pool):
     outcome = push("--private", "--licence", "mit")
     begin = f"{REPO} (private): pool {pool}, 96 responses to 6 problems, 0.0 MB in responses.colours-"
@@ -88,9 +85,6 @@ def test_datasets_reads_what_was_pushed(repository):
     assert count == graded == 96
     assert response["text"].startswith("say ")
     assert verdict["status"] in ("correct", "wrong")
-
-
-# What is not pushed.
 
 
 def test_a_repository_holds_one_pool_whole_and_nothing_else(push, toy, hub, repository, pool, tmp_path):
@@ -155,9 +149,6 @@ def test_a_push_that_breaks_off_goes_on_and_what_somebody_else_changes_under_it_
     hub.before_commit = lambda: repository.commit(repository.files | {"note.txt": b"wait"})
     refused(push("--licence", "mit"), "somebody else has changed the repository")
     assert repository.files["note.txt"] == b"wait"
-
-
-# Pull.
 
 
 @pytest.fixture

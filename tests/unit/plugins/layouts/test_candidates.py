@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import importlib.util
 
@@ -112,20 +111,6 @@ def test_each_fault_of_a_file_is_refused_with_its_line(written):
         assert not wrongly_refused(
             faults, lambda content, name=name: list(read_pool(written(content, name), layouts=LAYOUTS))
         )
-
-
-def test_tox21_is_twelve_problems_of_the_molecules_tested_in_each(shared_data):
-    path = shared_data / "screens" / "tox21.csv.gz"
-    if not path.exists():
-        pytest.skip("needs shared/data/screens beside the project")
-    with gzip.open(path, "rt", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assays = assays_of(path)
-    assert list(assays) == [name for name in rows[0] if name not in ("mol_id", "smiles")]
-    for assay, of_assay in assays.items():
-        tested = [row for row in rows if row[assay]]
-        expected = [(row["smiles"], row[assay] == "1", row["mol_id"]) for row in tested]
-        assert list(zip(*of_assay, strict=True)) == expected
 
 
 def test_names_are_kept_in_the_store_and_come_out_again(harness, written, tmp_path):

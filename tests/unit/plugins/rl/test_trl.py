@@ -47,7 +47,7 @@ def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, monke
     assert refusal_of(Trl().check, run) == line
 
 
-def test_what_would_fail_in_the_child_is_one_line_before_it(run, monkeypatch):
+def test_what_would_fail_in_the_child_is_one_line_before_it_is_launched(run, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert Trl().check(run) == []
     for changes, message in (
@@ -55,20 +55,19 @@ def test_what_would_fail_in_the_child_is_one_line_before_it(run, monkeypatch):
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
         ({"overrides": ("max_steps=3",)}, "trl: no option 'max_steps'"),
+        ({"overrides": ("wieght_decay=0",)}, "trl: no option 'wieght_decay' (did you mean 'weight_decay'?"),
+        ({"overrides": ("activation_checkpointing=maybe",)}, "trl: activation_checkpointing must be a valid boolean"),
+        (
+            {"overrides": ("loss_type=dapoo",)},
+            "trl: loss_type must be 'dapo', 'grpo', 'bnpo' or 'dr_grpo', got 'dapoo'",
+        ),
     ):
         assert refusal_of(Trl().check, replace(run, **changes)).startswith(message)
-
-
-def test_launch_starts_the_child(run):
     launch = Trl().launch(run)
     assert launch.command == [sys.executable, "-m", "harness_plugins.rl.trl_child", str(run.folder)]
-    assert launch.environment["CUDA_VISIBLE_DEVICES"] == ""
-    assert json.loads(launch.config)["max_steps"] == 8
+    assert (launch.environment["CUDA_VISIBLE_DEVICES"], json.loads(launch.config)["max_steps"]) == ("", 8)
     assert "CUDA_VISIBLE_DEVICES" not in Trl().launch(replace(run, cpu=False)).environment
-
-
-def test_half_checkpoints_do_not_count(run):
-    for name in ("step-000010", "step-000009", "step-000011.copy", ".part"):
+    for name in ("step-000010", "step-000009", "step-000011.copy", ".part"):  # half checkpoints do not count
         (run.checkpoints / name).mkdir(parents=True)
     assert [checkpoint.step for checkpoint in Trl().saved(run)] == [9, 10]
     assert Trl().export(run, Trl().saved(run)[0]) == run.checkpoints / "step-000009"
@@ -79,7 +78,7 @@ def test_half_checkpoints_do_not_count(run):
 PAPER = TrainingRun(Path("folder"), "game24", "m", "repexp", "trl", 5, Settings(steps=3), {})
 
 
-def test_settings_become_trls():
+def test_settings_become_trls_and_overrides_win():
     arguments = trl_trainer.grpo_arguments(PAPER)
     assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] == 256 * 8
     assert arguments["per_device_train_batch_size"] * arguments["steps_per_generation"] == 1024 * 8
@@ -88,24 +87,14 @@ def test_settings_become_trls():
     expected |= {"scale_rewards": "group", "learning_rate": 1e-6, "num_generations": 8, "max_completion_length": 1024}
     expected |= {"bf16": True, "use_cpu": False, "activation_checkpointing": True, "weight_decay": 0.01}
     assert {name: arguments[name] for name in expected} == expected
+    overrides = ("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo")
+    changed = trl_trainer.grpo_arguments(replace(PAPER, overrides=overrides))
+    names = ("weight_decay", "activation_checkpointing", "loss_type")
+    assert [changed[name] for name in names] == [0.0, False, "grpo"]
     on_cpu = trl_trainer.grpo_arguments(replace(PAPER, cpu=True))
     assert {name for name in arguments if arguments[name] != on_cpu[name]} == {
         *("bf16", "use_cpu", "activation_checkpointing", "dataloader_pin_memory")
     }
-
-
-def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():
-    run = replace(PAPER, overrides=("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo"))
-    arguments = trl_trainer.grpo_arguments(run)
-    names = ("weight_decay", "activation_checkpointing", "loss_type")
-    assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
-    for override, message in (
-        ("wieght_decay=0", "trl: no option 'wieght_decay' (did you mean 'weight_decay'?"),
-        ("weight_decay=much", "trl: weight_decay must be a valid number, unable to parse"),
-        ("activation_checkpointing=maybe", "trl: activation_checkpointing must be a valid boolean, unable to"),
-        ("loss_type=dapoo", "trl: loss_type must be 'dapo', 'grpo', 'bnpo' or 'dr_grpo', got 'dapoo'"),
-    ):
-        assert refusal_of(trl_trainer.grpo_arguments, replace(PAPER, overrides=(override,))).startswith(message)
 
 
 @given(problems=st.integers(1, 60), batch=st.integers(1, 60), seed=st.integers(0, 9), epoch=st.integers(0, 5))
@@ -134,15 +123,17 @@ def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_polic
 
 
 def test_a_saved_policy_has_the_decoding_defaults_of_the_initial_model_if_any(tmp_path):
-    own = json.loads((tiny24("tiny24-weak") / "generation_config.json").read_text())
-    PolicyEngine(model="tiny24-weak", device="cpu").save(tmp_path / "policy")
-    kept = json.loads((tmp_path / "policy" / "generation_config.json").read_text())
-    assert {**kept, "transformers_version": None} == {**own, "transformers_version": None}
     bare = shutil.copytree(tiny24("tiny24-weak"), tmp_path / "bare")
-    (bare / "generation_config.json").unlink()
-    PolicyEngine(model=str(bare), device="cpu").save(tmp_path / "without")
-    assert not (tmp_path / "without" / "generation_config.json").exists()
-    assert (tmp_path / "without" / "tokenizer.json").exists()
+    own = json.loads((bare / "generation_config.json").read_text())
+    for name, has_defaults in (("with", True), ("without", False)):
+        PolicyEngine(model=str(bare), device="cpu").save(tmp_path / name)
+        assert (tmp_path / name / "tokenizer.json").exists()
+        kept = tmp_path / name / "generation_config.json"
+        assert kept.exists() == has_defaults
+        if has_defaults:
+            kept = json.loads(kept.read_text())
+            assert {**kept, "transformers_version": None} == {**own, "transformers_version": None}
+            (bare / "generation_config.json").unlink()
 
 
 def test_a_step_that_was_saved_and_not_logged_is_logged_once_when_the_run_goes_on(tmp_path):

@@ -69,32 +69,25 @@ def test_an_environment_is_asked_what_it_has_and_what_it_lacks_is_named(tmp_path
         assert message in refusal_of(installed, python)
 
 
-@pytest.fixture
-def complete(monkeypatch):
-    """An environment with all that is needed and eight GPUs, without asking one."""
-    versions = {"verl": verl_trainer.VERSION, "TransferQueue": "1", "vllm": "1", "diversity-harness": "1"}
+def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_refused(run, monkeypatch):
+    versions, gpus = {"verl": verl_trainer.VERSION, "vllm": "1"}, [80.0] * 8
     monkeypatch.setattr(verl_trainer, "installed", lambda python: versions)
-    monkeypatch.setattr(preflight, "gpu_memory", lambda: [80.0] * 8)
-    return versions
-
-
-def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_refused(run, complete, monkeypatch):
+    monkeypatch.setattr(preflight, "gpu_memory", lambda: gpus)
     remarks = [f"environment: {sys.executable}, verl 0.9.1"]
     assert Verl().check(run) == [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
     assert "0.00 B parameters need" in Verl().check(replace(run, cpu=False))[-1]
-    for gpus, settings, message in (
+    assert "does not exist" in refusal_of(Verl().check, replace(run, model="./nowhere"))
+    versions["vllm"] = None
+    assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
+    for few, settings, message in (
         (0, {}, "no GPU here (nvidia-smi shows none), devices=8 are needed: give --cpu for a small model"),
         (2, {}, "8 GPUs are asked for, 2 are here: set devices=2"),
         (3, {"rollouts": 3, "devices": 3, "tensor_parallel": 2}, "devices=3 is not a multiple of tensor_parallel=2"),
         (3, {"devices": 3}, "8 responses an update do not divide over 3 GPUs: change mini_batch"),
     ):
-        monkeypatch.setattr(preflight, "gpu_memory", lambda gpus=gpus: [80.0] * gpus)
+        gpus[:] = [80.0] * few
         changed = replace(run, cpu=False, settings=replace(run.settings, **settings))
         assert refusal_of(Verl().check, changed) == f"verl: {message}"
-    monkeypatch.setattr(preflight, "gpu_memory", lambda: [80.0] * 8)
-    monkeypatch.setitem(complete, "vllm", None)
-    assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
-    assert "does not exist" in refusal_of(Verl().check, replace(run, model="./nowhere"))
 
 
 def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_so(run, tmp_path):
@@ -115,37 +108,25 @@ def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_
 
 # The configuration, as composed without verl
 
-DATA = {"train": Path("t.parquet"), "dev": Path("d.parquet")}
 
-
-@pytest.fixture
-def paper() -> TrainingRun:
-    """A run with the paper's settings."""
-    return TrainingRun(Path("folder"), "game24", "org/model", "repexp", "verl", 7, Settings(), {})
-
-
-def test_the_defaults_are_the_papers_and_every_seed_is_the_runs(paper):
-    config = configuration(paper, "org/model", DATA, with_ref=True)
-    actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
+def test_the_defaults_are_the_papers_and_every_seed_is_the_runs():
+    paper = TrainingRun(Path("folder"), "game24", "org/model", "repexp", "verl", 7, Settings(), {})
+    config = configuration(paper, "org/model", {"train": Path("t"), "dev": Path("d")}, with_ref=True)
+    parts = config["actor_rollout_ref"]
+    actor, rollout, ref, trainer = parts["actor"], parts["rollout"], parts["ref"], config["trainer"]
     assert (config["data"]["train_batch_size"], actor["ppo_mini_batch_size"], rollout["n"]) == (1024, 256, 8)
     assert (actor["ppo_micro_batch_size_per_gpu"], actor["optim"]["lr"], actor["clip_ratio"]) == (16, 1e-6, 0.2)
     assert (actor["use_kl_loss"], actor["kl_loss_coef"], actor["entropy_coeff"]) == (True, 0.0, 0.0)
     assert (rollout["tensor_model_parallel_size"], rollout["gpu_memory_utilization"]) == (2, 0.6)
     assert (rollout["max_num_batched_tokens"], rollout["val_kwargs"]["n"]) == (8192, 128)
-    trainer = config["trainer"]
     assert (trainer["n_gpus_per_node"], trainer["save_freq"], trainer["test_freq"]) == (8, 20, 20)
-    assert (trainer["total_training_steps"], trainer["total_epochs"]) == (None, 1000)
-    assert "device" not in trainer
-    parts = config["actor_rollout_ref"]
-    assert parts["ref"]["log_prob_micro_batch_size_per_gpu"] == 16
+    assert (trainer["total_training_steps"], trainer["total_epochs"], "device" in trainer) == (None, 1000, False)
+    assert ref["log_prob_micro_batch_size_per_gpu"] == 16
     seeds = [config["data"]["seed"], rollout["seed"], actor["data_loader_seed"]]
-    assert [*seeds, *(parts[name]["fsdp_config"]["seed"] for name in ("actor", "ref"))] == [7] * 5
+    assert [*seeds, *(part["fsdp_config"]["seed"] for part in (actor, ref))] == [7] * 5
 
 
-# The memory of a GPU
-
-
-INFO = {"split": "train", "problem": "train-0"}
+# In verl's processes
 
 
 @pytest.fixture
@@ -162,10 +143,8 @@ def graded(tmp_path, monkeypatch):
 
 
 def test_only_marked_checkpoints_count_and_verl_is_pointed_at_the_last_or_begins_anew(graded):
-    tracker, folders = (
-        graded.checkpoints / TRACKER,
-        {n: graded.checkpoints / f"global_step_{n}" for n in (2, 4, 10, 12)},
-    )
+    tracker = graded.checkpoints / TRACKER
+    folders = {n: graded.checkpoints / f"global_step_{n}" for n in (2, 4, 10, 12)}
     folders[2].mkdir(parents=True)
     tracker.write_text("2")
     assert tidy(graded) == 0
@@ -181,14 +160,12 @@ def test_only_marked_checkpoints_count_and_verl_is_pointed_at_the_last_or_begins
     assert not folders[12].exists()
 
 
-# Rewards
-
-
 def test_verls_reward_function_is_the_runs_grader_and_an_error_of_it_is_written_down(graded, monkeypatch):
+    info = {"split": "train", "problem": "train-0"}
     responses = ["I think 5", r"\boxed{5}", "#### 5"]
-    assert [verl_child.compute_score("gsm8k", text, "5", INFO) for text in responses] == [0, 0, 1]
+    assert [verl_child.compute_score("gsm8k", text, "5", info) for text in responses] == [0, 0, 1]
     assert not (graded.folder / verl_child.ERRORS).exists()
     assert verl_child.current_run().part("trainer").hidden == "policy"
     monkeypatch.setattr(type(verl_child._graded()[0].task), "audit", lambda *arguments, **finish: error("out of order"))
-    assert [verl_child.compute_score("gsm8k", "#### 5", "5", INFO) for _ in range(2)] == [0, 0]
+    assert [verl_child.compute_score("gsm8k", "#### 5", "5", info) for _ in range(2)] == [0, 0]
     assert read_json_lines(graded.folder / verl_child.ERRORS) == [{"problem": "train-0", "reason": "out of order"}] * 2

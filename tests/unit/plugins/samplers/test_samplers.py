@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support import paper_scheme
-from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
+from support.exact_sampling import assert_sampled_from, probabilities
 from support.refusals import refusal_of
 from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_rows, save_checkpoint
 
@@ -16,12 +16,12 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.sampling import RowSampler, inverse_cdf, uniforms
 from harness_plugins.samplers.guided import Guide, RepExpGuided, sherman_morrison, woodbury
 from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
-from harness_tasks.game24 import Game24
 
 ROWS = 6000
 LOGITS = np.random.default_rng(0).normal(0, 2, 64)
 STATES = ("mean", "last", "penultimate")
 LAM, WIDTH = 0.1, 12
+SAMPLERS = {"vanilla": Vanilla, "low-temp": LowTemp, "high-temp": HighTemp, "min-p": MinP, "nucleus": Nucleus}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -84,23 +84,18 @@ def engines(tmp_path_factory):
     }
 
 
-def sample(engine, prompts=(SHORT,), n=3, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
-    sampler, seeds = sampler or RepExpGuided(beta=beta), seeds[: len(prompts)]
+def sample(engine, prompts=(SHORT,), n=3, max_tokens=20, seeds=(3, 4), **more):
+    sampler, seeds = RepExpGuided(beta=1.0), seeds[: len(prompts)]
     return engine.sample(
         SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=STATES, **more)
     )
 
 
-def plain(engine, n=3, max_tokens=20, beta=1.0, prompt=SHORT, seed=3):
-    """The paper's scheme on the engine's own model."""
-    part = engine._checkpoint
-    ids, sampler = part.prompt_ids(prompt), RepExpGuided(beta=beta)
-    return paper_scheme.responses(part.model, ids, sampler, n=n, max_tokens=max_tokens, seed=seed, eos=part.eos)
-
-
 @pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
 def test_tokens_and_states_are_those_of_the_papers_scheme(engines, kind):
-    tokens, states = plain(engines[kind])
+    part = engines[kind]._checkpoint
+    options = {"n": 3, "max_tokens": 20, "seed": 3, "eos": part.eos}
+    tokens, states = paper_scheme.responses(part.model, part.prompt_ids(SHORT), RepExpGuided(beta=1.0), **options)
     [responses] = sample(engines[kind])
     assert [list(ids) for ids in responses.token_ids] == tokens
     assert {len(ids) for ids in tokens} != {20}  # some end by themselves
@@ -109,20 +104,6 @@ def test_tokens_and_states_are_those_of_the_papers_scheme(engines, kind):
         np.testing.assert_allclose(responses.states["last"][i], own[-1], atol=1e-4)
         if len(own) > 1:
             np.testing.assert_allclose(responses.states["penultimate"][i], own[-2], atol=1e-4)
-
-
-def test_a_trained_model_with_few_candidates_a_step_draws_what_the_papers_scheme_draws():
-    engine, task = Transformers("tiny24", device="cpu"), Game24()
-    puzzle = task.messages(task.problems("heldout")[7])
-    tokens, _ = plain(engine, n=2, max_tokens=24, beta=4.0, prompt=puzzle)
-    [responses] = sample(engine, [puzzle], n=2, max_tokens=24, beta=4.0)
-    assert [list(ids) for ids in responses.token_ids] == tokens
-
-
-def test_a_bonus_of_nothing_draws_what_plain_sampling_with_the_same_filters_draws(engines):
-    expected = sample(engines["gpt2"], [SHORT, LONG], n=4, sampler=Sampler(top_p=0.95, top_k=128))
-    for guided, own in zip(sample(engines["gpt2"], [SHORT, LONG], n=4, beta=0.0), expected, strict=True):
-        assert_same_responses(guided, own)
 
 
 def test_rows_depend_on_earlier_ones_of_their_prompt_alone_and_end_where_until_says_so(engines):
@@ -166,10 +147,8 @@ def test_the_bonus_is_that_of_the_definition_after_every_response_also_for_state
     candidates = earlier[2] + 1
     for i, states in enumerate(earlier):
         guide.learn(states)
-        h = np.concatenate([response.double().numpy() for response in earlier[: i + 1]])
-        sigma = LAM * np.eye(WIDTH) + (h - h.mean(0)).T @ (h - h.mean(0))
-        g = candidates.double().numpy() - h.mean(0)
-        b = np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
+        before = [response.double().numpy() for response in earlier[: i + 1]]
+        b = paper_scheme.bonus(before, candidates.double().numpy(), LAM)
         np.testing.assert_allclose(guide.added(candidates).numpy(), 2.0 * b, rtol=rtol)
 
 

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_a_score_is_the_logit_for_the_prompt_and_the_response(tmp_path, kind, padding):
     folder = save_reward_model(tmp_path / "rm", kind, padding=padding)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
-    scores, expected = RewardModel(str(folder), batch=3).score(PROBLEM, SHORT, TEXTS), []
+    scorer, expected = RewardModel(str(folder), batch=3), []
+    scores, identity = scorer.score(PROBLEM, SHORT, TEXTS), scorer.identity()
     for text in (text.encode("utf-8", "replace").decode() for text in TEXTS):  # as a model's card shows it
         chat, given = [*SHORT, {"role": "assistant", "content": text}], {"return_tensors": "pt"}
         pair = kind == "bert"
@@ -30,6 +31,8 @@ def test_a_score_is_the_logit_for_the_prompt_and_the_response(tmp_path, kind, pa
             expected.append(model.eval()(**inputs).logits[0, 0].item())
     assert scores == pytest.approx(expected, abs=1e-6)
     assert len(set(scores.tolist())) == 5
+    assert identity["dtype"] == "float32"
+    assert RewardModel(str(save_reward_model(folder, kind, padding=3))).identity() != identity
 
 
 def test_what_is_no_reward_model_is_refused(tmp_path):
@@ -46,9 +49,3 @@ def test_what_is_no_reward_model_is_refused(tmp_path):
     assert line.startswith("reward-model: problem 'a' has no prompt: add `prompt` to the pool's lines")
     assert refusal_of(RewardModel).startswith("reward-model: say which model")
     assert refusal_of(RewardModel, "rm", 0) == "reward-model: batch must be at least 1, got 0"
-
-
-def test_its_identity_changes_with_the_weights(tmp_path):
-    first = RewardModel(str(save_reward_model(tmp_path / "rm"))).identity()
-    assert first["dtype"] == "float32"
-    assert RewardModel(str(save_reward_model(tmp_path / "rm", padding=1))).identity() != first

@@ -19,16 +19,7 @@ from harness_plugins.models.location import embedded, embedded_names
 from harness_tasks.game24 import PROMPT, puzzle_id, split_of
 from studies.tiny24.measure import TASK, measure, pass_at_k, summary
 from studies.tiny24.puzzles import LARGEST_VALUE, PAD, Puzzle, all_numbers, build_tokenizer, solve
-from studies.tiny24.train import (
-    Curriculum,
-    TrainConfig,
-    build_model,
-    learning_rate,
-    loss_of,
-    pack,
-    render,
-    train,
-)
+from studies.tiny24.train import Curriculum, TrainConfig, build_model, learning_rate, loss_of, pack, render, train
 
 TINY = TrainConfig(
     steps=6, prompts=4, responses=2, hidden_size=64, intermediate_size=64, layers=1, keep=2, dev_problems=0

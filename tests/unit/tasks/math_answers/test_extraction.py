@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_tasks.math_answers.equality import compare
-from harness_tasks.math_answers.extraction import LOOK_AT, MAX_ANSWER, Extraction, boxed_contents, final_statement
+from harness_tasks.math_answers.extraction import LOOK_AT, MAX_ANSWER, Extraction, final_statement
 from harness_tasks.math_answers.normal_form import normal_form
 
 
@@ -39,14 +39,6 @@ def test_a_problem_that_a_base_model_invents_is_cut_off():
     near = r"The answer is near $\boxed{1}$:" + "\nP: (1,2)\nQ: (3,4), so it is \\boxed{7}"
     assert final_statement(near).answer == "7"
     assert final_statement("#### 5\nQuestion 2: " + "How many? #### 7\n" * 5_000, "####").answer == "5"
-
-
-def test_the_boxes_that_are_one_answer_are_read_in_order_each_once():
-    assert boxed_contents(r"\boxed{0}. So \boxed{1}, \boxed{2} and \boxed{1}") == ["1", "2"]
-    assert boxed_contents(r"\boxed{1}, and not \boxed{2}") == ["2"]
-    assert boxed_contents(r"\boxed{1}, \boxed{2") == boxed_contents("1") == []
-    assert boxed_contents(r"\boxed{1}" + " " * 40 + r"\boxed{2}") == ["1", "2"]
-    assert boxed_contents(r"\boxed{1}" + " " * 41 + r"\boxed{2}") == ["2"]
 
 
 def test_extraction_takes_linear_time():

@@ -8,8 +8,8 @@ import time
 
 import numpy
 import pytest
-from corpora.evalplus_results import RESULTS, corpus_verdicts
-from support.evalplus_problems import passes
+from corpora.evalplus_results import RESULTS
+from support.evalplus_problems import corpus_verdicts, passes
 from support.paths import ROOT
 from support.processes import run_to_end
 

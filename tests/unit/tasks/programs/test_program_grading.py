@@ -4,6 +4,7 @@ import gzip
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from support.evalplus_problems import ROW, SOLUTION, block, passes, verdicts_here, written
@@ -26,18 +27,15 @@ WRONG = {  # a program and the reason for which it is wrong
     "def sum_even(n):\n    raise type('\\n' * 999, (Exception,), {})": "base: test 1 raised Exception",
     "def sum_even(n:\n    return 7": "syntax", "import nothing_like_it\ndef sum_even(n): return 6": "raised",
     "def sum_even(n): return 6\ndel sum_even": "no function sum_even",
-    "def sum_even(n):\n    while True: pass": "timeout", "def sum_even(n):\n    return [0] * 10**9": "memory",
-    "def sum_even(n):\n    return 'x' * 10**8": "output", "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
+    "def sum_even(n):\n    while True: pass": "timeout", "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
 }  # fmt: skip
 SAME = "class Same({}):\n    __eq__ = lambda s, o: True\n    __hash__ = lambda s: 5\ndef sum_even(n): return Same({})"
 HOSTILE = [
-    SAME.format("int", "5"), SAME.format("", ""), "def sum_even(n):\n    n = []\n    n.append(n)\n    return n",
+    SAME.format("int", "5"), SAME.format("", ""), "def sum_even(n): return \x00", "def sum_even(n): return '\ud800'",
     "import os, sys\ndef sum_even(n):\n    for fd in range(64):\n        try: os.write(fd, b'0 i6\\n' * 9)\n"
     "        except OSError: pass\n    os._exit(0)",
     "import sys\ndef sum_even(n):\n    frame = sys._getframe()\n    while frame:\n        for name, value in "
     "frame.f_locals.items():\n            if 'expected' in name: return value[0]\n        frame = frame.f_back",
-    "import sys\nsys.setrecursionlimit(10**9)\ndef sum_even(n): return sum_even(n)",
-    *(f"def sum_even(n):\n    return {junk}" for junk in ("\x00", "\ud800", "(" * 10**5, "1+" * 10**5 + "1")),
 ]  # fmt: skip
 
 
@@ -66,27 +64,20 @@ def test_what_is_our_fault_is_an_error(mbpp, problem, tmp_path, monkeypatch):
     assert (verdict.status, verdict.reason) == ("error", "oracle: KeyError: 'gone'")
 
 
-class Scripted:
+def scripted(judged, *runs):
     """A sandbox that hands results to the judge and returns runs; both are given."""
-
-    def __init__(self, judged, *runs):
-        self.judged, self.runs = judged, list(runs)
-
-    def run_all(self, suite, programs, judge, lent):
-        for program, test, text in self.judged:
-            judge(program, test, text)
-        return self.runs
+    return SimpleNamespace(run_all=lambda suite, programs, judge, lent: [judge(*each) for each in judged] and [*runs])
 
 
 def test_what_was_not_judged_is_never_correct_and_a_program_whose_worker_was_lost_is_judged_anew():
     exercise = Exercise("mbpp", "same", "", {"base": [[1], [2]]}, 0)
     bench = Bench(exercise, GroundTruth(["i1", "i2"], [0.1, 0.1], 1 << 30))
-    careless = Scripted([(0, 0, "i1")], Run("ok", ["i1", "i2"]), Run("ok"), Run("stopped"), Run("error", detail="lost"))
+    careless = scripted([(0, 0, "i1")], Run("ok", ["i1", "i2"]), Run("ok"), Run("stopped"), Run("error", detail="lost"))
     verdicts = bench.grade(careless, [Program("")] * 4)
     assert {verdict.status for verdict in verdicts} == {"error"}
     assert (verdicts[0].reason, verdicts[3].reason) == ("sandbox: ok after 1 of 2 tests", "sandbox: lost")
     twice = [(0, 0, "i1"), (0, 0, "i1"), (0, 1, "i2"), (1, 0, "i7"), (1, 0, "i1"), (1, 1, "i2")]
-    verdicts = bench.grade(Scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
+    verdicts = bench.grade(scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
     assert [verdict.status for verdict in verdicts] == ["correct"] * 2
 
 
@@ -97,9 +88,8 @@ def test_limits_are_evalplus_in_cpu_seconds():
     assert (list(suite.cpu_limits_s), suite.total_cpu_s) == ([1.0, 80.0] + [2.0] * 100, (60 + 2) + (60 + 2))
     assert (suite.memory_bytes, suite.output_bytes) == (1 << 31, 4 << 20)
     short = Exercise("mbpp", "same", "", {"base": [[1]]}, 0)
-    assert Bench(short, GroundTruth(["i1"], [0.1], 1 << 30))._suite.total_cpu_s == 1 + 2
-    long = Bench(short, GroundTruth(["i" + "1" * (3 << 20)], [0.1], 1 << 30))
-    assert long._suite.output_bytes == 2 * ((3 << 20) + 1)
+    long = Bench(short, GroundTruth(["i" + "1" * (3 << 20)], [0.1], 1 << 30))._suite
+    assert (long.total_cpu_s, long.output_bytes) == (1 + 2, 2 * ((3 << 20) + 1))
     digested = Bench(short, GroundTruth(["h1"], [0.1], 1 << 30))._suite
     assert (digested.cpu_limits_s, digested.total_cpu_s, digested.digest) == ([61.0], 180 + 1 + 2, [True])
 

@@ -1,12 +1,11 @@
 """What becomes of one program: how it ends, what it finds and can leave in its process, its results, its limits."""
 
-import itertools
 import time
 
 import pytest
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, results
 
-from harness_tasks.sandbox import Sandbox, Suite, digest, encode, tiers, worker
+from harness_tasks.sandbox import Sandbox, Suite, encode, tiers, worker
 
 THREADS = """
 import _thread, threading
@@ -69,14 +68,6 @@ def test_each_test_has_its_own_limit_of_cpu_time_and_the_run_has_another(sandbox
     run = results(sandbox, BUSY, *[0.3] * 8, total_cpu_s=0.5)  # the kernel counts whole seconds
     assert (run.status, run.detail) == ("timeout", "SIGXCPU")
     assert 1 <= len(run.results) <= 3
-
-
-def test_a_result_can_come_back_as_a_digest(sandbox):
-    program = "import itertools\ndef solve(x): return list(itertools.permutations('abcdef')) if x == 'long' else x"
-    values = ["long", None, True, 2.0, [], (1.0, [2]), "long"]
-    run = results(sandbox, program, *values, digest=[True] * 6 + [False], output_bytes=1000)
-    expected = [digest(value) for value in [list(itertools.permutations("abcdef")), *values[1:6]]]
-    assert (run.status, run.results) == ("output", expected)
 
 
 def test_a_program_cannot_grow_files_dump_core_or_open_many_files(sandbox):

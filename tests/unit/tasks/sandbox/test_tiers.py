@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.processes import run_to_end
 from support.refusals import refusal_of
-from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_source, results
+from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_source
 
 from harness_tasks.sandbox import Run, Sandbox, find_tier, tiers, worker
 
@@ -36,7 +36,7 @@ def test_where_no_tier_holds_programs_are_refused_with_the_reasons(monkeypatch, 
     assert tier == ("none" if tiers._problem("landlock", None) else "landlock")
     assert "bubblewrap (bwrap) is not installed" in remark
     assert "'bwrap' does not hold here: bubblewrap" in refusal_of(Sandbox, tier="bwrap")
-    change_source(monkeypatch, "confinement", ("    if version < 1:", "    if version < 1000:"))
+    change_source(monkeypatch, "confinement", "    if version < 1:", "    if version < 1000:")
     assert re.search(r"no bwrap: .*no landlock: .*no Landlock.*--unsafe-exec", refusal_of(find_tier))
     assert find_tier(unsafe_exec=True)[1].startswith("sandbox: NONE")
     tiers._problem.cache_clear()
@@ -56,19 +56,8 @@ def test_where_no_tier_holds_programs_are_refused_with_the_reasons(monkeypatch, 
 def test_a_tier_with_a_missing_wall_is_refused(monkeypatch, tier, old, new, harm):
     if problem := tiers._problem(tier, None):
         pytest.skip(problem)
-    change_source(monkeypatch, "inside", (old, new))
+    change_source(monkeypatch, "inside", old, new)
     assert f"the tier '{tier}' does not hold here: a test program {harm}" in refusal_of(Sandbox, tier=tier)
-
-
-def test_under_bubblewrap_every_file_system_is_read_only():
-    if problem := tiers._problem("bwrap", None):
-        pytest.skip(problem)
-    program = "def solve(x): return [line.split()[4:6] for line in open('/proc/self/mountinfo')]"
-    with Sandbox(1, tier="bwrap") as sandbox:
-        mounts = re.findall(r'\[s"([^"]*)",s"([^"]*)"\]', results(sandbox, program, 1).results[0])
-    assert "/usr/lib" in dict(mounts)
-    writable = [place for place, options in mounts if "ro" not in options.split(",")]
-    assert [place for place in writable if not place.startswith(("/proc", "/dev/"))] == []
 
 
 def test_each_canary_does_harm_where_nothing_holds_it(tmp_path):
@@ -90,13 +79,13 @@ def test_what_goes_wrong_with_an_honest_program_or_cannot_be_confined_does_not_r
             tiers._problem.cache_clear()
             ended = f"an honest test program ended as {outcome.status} {outcome.detail}"
             assert tiers._problem("none", None) == ended.strip()
-    change_source(monkeypatch, "inside", ("confinement.limit_resources(", "raise OSError; ("))
+    change_source(monkeypatch, "inside", "confinement.limit_resources(", "raise OSError; (")
     line = refusal_of(Sandbox, unsafe_exec=True)
     assert re.search(r"no bwrap: .*; no landlock: .*; no none: .* could not be set up", line)
 
 
 def test_an_unknown_machine_is_not_confined_by_a_filter_for_another(monkeypatch):
-    change_source(monkeypatch, "confinement", ("seccomp_filter(os.uname().machine,", 'seccomp_filter("vax",'))
+    change_source(monkeypatch, "confinement", "seccomp_filter(os.uname().machine,", 'seccomp_filter("vax",')
     for tier in ("bwrap", "landlock"):
         line = refusal_of(Sandbox, tier=tier)
         assert re.search("no table of system calls|not installed|has no Landlock", line)
@@ -122,12 +111,3 @@ def test_an_interpreter_that_will_not_do_is_refused_in_one_line_and_without_nump
     monkeypatch.setenv("HARNESS_SANDBOX_PYTHON", str(path))
     with Sandbox(1, unsafe_exec=True) as sandbox:
         assert sandbox.run_all(SQUARES, ["import numpy\n" + SQUARE])[0].detail == "ModuleNotFoundError"
-
-
-def test_of_library_folders_only_the_outermost_outside_the_systems_are_named(tmp_path):
-    (tmp_path / "lib" / "inner").mkdir(parents=True)
-    (tmp_path / "lib64").symlink_to("lib")
-    (tmp_path / "library").mkdir()
-    mapped = [str(tmp_path / "lib" / "inner" / "a.so"), str(tmp_path / "library" / "b.so"), "/usr/lib/c.so"]
-    folders = list(tiers._library_folders([str(tmp_path), str(tmp_path / "missing")], mapped))
-    assert folders == [str(tmp_path / "lib"), str(tmp_path / "library")]

@@ -6,13 +6,30 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.paths import SUPPORT
 from support.refusals import refusal_of
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3, masked
 from harness_plugins.proteins.tiny import CHILD
+
+STUB = """
+# Answers as ESM3's child does: row i is the i-th letter, three rows fit into memory.
+import json, sys
+for line in sys.stdin:
+    request, answer = json.loads(line), {}
+    if request["do"] == "sample":
+        length, rows = len(request["prompt"]), [row for _, row in request["rows"]]
+        answer = {"sequences": [chr(65 + row) * length for row in rows], "logprobs": [-1.0] * len(rows)}
+        answer["tokens"] = [[row] * length for row in rows]
+        if request["steps"] == 13:
+            sys.exit("unlucky")
+        if len(rows) > 3:
+            answer = {"out_of_memory": "3 rows fit"}
+        if request["top_p"] < 0.5:
+            answer = {"error": "KeyError: top_p"}
+    print(json.dumps(answer), flush=True)
+"""
 
 
 @pytest.fixture
@@ -26,7 +43,7 @@ def folder(tmp_path):
 @pytest.fixture
 def engine(folder, tmp_path):
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nexec {sys.executable} {SUPPORT / 'esm3_stub.py'}\n")
+    python.write_text(f"#!{sys.executable}{STUB}")
     python.chmod(0o755)
     return lambda **options: Esm3(str(folder), python=str(python), device="cpu", test_weights=True, **options)
 

@@ -5,18 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from support.openai_server import (
-    CHAT,
-    OTHER,
-    UNKNOWN,
-    none,
-    parrot_texts,
-    reset,
-    sample,
-    serving,
-    short_pauses,  # noqa: F401
-    status,
-)
+from support.openai_server import CHAT, OTHER, UNKNOWN, parrot_texts, reset, sample, serving, status
+from support.openai_server import short_pauses as short_pauses
 from support.refusals import refusal_of
 
 from harness.records import Limits
@@ -83,9 +73,6 @@ def test_no_request_is_sent_that_could_exceed_a_cap_and_a_higher_cap_goes_on(tmp
         assert max(sent) <= low[cap]
         first = sum(map(len, done.values()))
         assert first == len(sent) == spent(tmp_path)[0] > 3  # what is not used of the worst case is used by others
-        reasons = [reason for responses in done.values() for reason in responses.missing.values()]
-        assert len(reasons) == 16 - first
-        assert all(reason.startswith("openai: stopped before") for reason in reasons)
         again = charged(url, tmp_path, **low)
         assert refusal_of(again.check, [CHAT], 8).startswith("openai: stopped before")
         assert refusal_of(sample, again, [CHAT, OTHER], **options).startswith("openai: stopped before")
@@ -97,13 +84,9 @@ def test_no_request_is_sent_that_could_exceed_a_cap_and_a_higher_cap_goes_on(tmp
 
 
 def test_a_request_that_got_no_answer_counts_at_its_worst_and_a_refused_one_not_at_all(tmp_path):
-    with serving(**UNKNOWN, faults=[reset, status(500), status(429), none]) as (url, _):
+    with serving(**UNKNOWN, faults=[reset, status(500), status(429), None]) as (url, _):
         sample(charged(url, tmp_path, concurrency=1), n=1, journals=journals(tmp_path))
     assert (spent(tmp_path)[0], spent(tmp_path)[2]) == (2, 8 + 2)
-    total = sum(spent(tmp_path)[1:])
-    more = charged(NOWHERE, tmp_path, max_tokens=int(total + sum(WORST[1:])))._ledger
-    assert not more.exceeded(WORST)
-    assert more.exceeded(WORST + np.array([0, 1, 0]))
 
 
 def test_two_runs_do_not_pay_for_one_pool_at_once_and_an_unlimited_one_may(tmp_path):

@@ -66,10 +66,12 @@ def test_states_are_pooled_right_whatever_order_the_tokens_pass_in(seed):
     children, counts, vectors = sums.take_out(5)
     assert (children, counts) == (sorted(children), lengths)
     for row, (model, length) in enumerate(zip(requests, lengths, strict=True)):
-        expected = pool(model.states[None, model.prompt - 1 :], [length], KINDS)
+        own = model.states[model.prompt - 1 : model.prompt + length]
+        expected, by_runner = pool(own[None], [length], KINDS), pooled(own.numpy(), KINDS)
         for kind, data in vectors.items():
             values = np.frombuffer(data, np.float32).reshape(-1, WIDTH)
             np.testing.assert_allclose(values[row], expected[kind][0], atol=1e-6)
+            np.testing.assert_allclose(by_runner[kind], expected[kind][0], atol=1e-6)
 
 
 def test_states_that_were_skipped_are_never_pooled():
@@ -78,14 +80,6 @@ def test_states_that_were_skipped_are_never_pooled():
     stepped(sums, [(cached, 1), (leapt, 5), (never, 2)])  # leapt: an end may hide among several tokens
     stepped(sums, [(Model("g4x2-0a", 4, [1, 2, 3, 4, 5], rng, 4), 3)])  # a given one, its prompt's end cached
     assert (sums.take_out(1)[1], sums.take_out(2)[1]) == ([worker.BROKEN] * 3, [worker.BROKEN])
-
-
-def test_the_pooling_runner_pools_as_everywhere():
-    for length in (0, 1, 2, 5):
-        states = np.random.default_rng(0).normal(size=(1 + length, WIDTH)).astype(np.float32)
-        expected = pool(torch.from_numpy(states)[None], [length], KINDS)
-        for kind, values in pooled(states, KINDS).items():
-            np.testing.assert_allclose(values, expected[kind][0], atol=1e-6)
 
 
 @given(st.integers(0, 20_000), st.booleans(), st.integers(1, 10**6), st.integers(0, 10**9))
