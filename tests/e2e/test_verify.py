@@ -1,4 +1,4 @@
-"""`harness verify` as a user runs it: a real verifier, killed again and again."""
+"""`harness verify` and `harness.search` as users run them: a verifier and a robot that are killed again and again."""
 
 import json
 import sys
@@ -90,3 +90,33 @@ def test_a_loop_killed_again_and_again_repeats_no_recorded_check_and_loses_none(
             calls, (order,) = [index for name, index in picks if name == entry["id"]], entry["orders"]
             assert calls == order[: len(calls)], entry["id"]
             assert len(calls) == len(order) or len(calls) >= BUDGET // PROBLEMS
+
+
+# A robot that asks and tells from Python.
+CALLS = 80
+ROBOT = f"""
+import harness, numpy
+h = numpy.random.default_rng(0).normal(size=(200, 32))
+names = [f"CHEMBL{{row}}" for row in range(200)]
+search = harness.search(h, names=names, selector="gp-ucb", journal="plate.jsonl", quiet=True)
+while search.calls < {CALLS}:
+    for name in search.open or search.ask(8):
+        search.tell(name, int(name[6:]) % 7 == 0)
+"""
+
+
+@pytest.mark.slow
+def test_a_robot_that_is_killed_loses_no_outcome_and_asks_for_none_twice(tmp_path):
+    (tmp_path / "robot.py").write_text(ROBOT)
+    journal, kept, robot = tmp_path / "plate.jsonl", [], [sys.executable, tmp_path / "robot.py"]
+    for goal in (700, 2_000, 4_100):  # bytes
+        kill_when(lambda goal=goal: journal.exists() and journal.stat().st_size >= goal, robot, cwd=tmp_path)
+        kept.append(whole_lines(journal))
+    run_to_end(robot, check=True, cwd=tmp_path)
+    lines = whole_lines(journal)
+    assert all(lines[: len(whole)] == whole for whole in kept)  # nothing that was on the disk is lost
+    entries = list(map(json.loads, lines[1:]))
+    asked = [name for entry in entries for name in entry.get("names", ())]
+    told = [entry["name"] for entry in entries if "outcome" in entry]
+    assert len(asked) == len({*asked}) == len(told) == len({*told}) == CALLS
+    assert all((entry["outcome"] == "correct") == (entry["index"] % 7 == 0) for entry in entries if "outcome" in entry)

@@ -82,11 +82,7 @@ WHOLE = _file.getvalue()
 WRONG = [
     ("v.npz", {"b": np.zeros((4, 2))}, "'v' is not in the file (1 other ids are: 'b')"),
     ("v.npz", {"v": np.zeros((5, 2))}, "'v' has shape (5, 2), expected (4, d): one row a response"),
-    (
-        "v.npz",
-        {"v": np.full((4, 2), np.nan)},
-        "'v' must hold finite numbers up to 1e+15, got nan in 4 of 4 rows, row 0",
-    ),
+    ("v.npz", {"v": np.full((4, 2), np.nan)}, "finite numbers up to 1e+15, got nan in 4 of 4 rows, row 0 the first"),
     ("v.npz", {"v": np.zeros((4, 2), np.complex64)}, "'v' must hold numbers, got complex64; save them as float32"),
     ("v.npz", {"v": np.array([[{}]] * 4)}, "'v' cannot be read"),
     ("v.safetensors", {"v": np.zeros((4, 2), np.int32)}, "'v' must hold numbers, got I32; save them as float32"),

@@ -155,9 +155,8 @@ NUMBERS = Puzzles(MAKE, "12 eggs and 13 hens: which?")
 NESTED = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.", HENS)
 
 
-@pytest.mark.parametrize(
-    ("puzzles", "text", "joins"),
-    [
+def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_that_goes_on_is_another_problem():
+    for puzzles, text, joins in (
         (NESTED, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>", "p0"),
         (Puzzles(EGGS, "4 5 6 10"), "user Solve: 4 5 6 10 Answer with a number. assistant", "p1"),  # as it is asked
         (Puzzles(TWENTY), f"user {TWENTY}", "p0"),
@@ -167,12 +166,8 @@ NESTED = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and
         *((NUMBERS, f"user {MAKE}{after} assistant", None) for after in ("3", ".5", "0 and")),
         (NUMBERS, f"user {MAKE}. assistant", "p0"),
         (NUMBERS, "user 1.12 eggs and 13 hens: which? assistant", None),
-    ],
-)
-def test_a_prompt_within_a_rendered_chat_joins_the_longest_counts_and_a_number_that_goes_on_is_another_problem(
-    puzzles, text, joins
-):
-    assert joined(puzzles, text) == (joins, "within" if joins else "")
+    ):
+        assert joined(puzzles, text) == (joins, "within" if joins else ""), text
 
 
 TASK = Colours()  # its prompts are `Say colour 0 (test).`

@@ -48,11 +48,8 @@ class Biased(Sound):
     bias = 0.35
 
     def rank(self, pool, rng):
-        order = rng.permutation(len(pool))
-        at = int(np.flatnonzero(order == 0)[0])
-        if rng.random() < self.bias:
-            order[[0, at]] = order[[at, 0]]
-        yield from order.tolist()
+        first = rng.random() < self.bias
+        yield from sorted(rng.permutation(len(pool)).tolist(), key=lambda index: first and index != 0)
 
 
 class ByCluster(Sound):

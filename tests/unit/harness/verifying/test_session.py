@@ -52,13 +52,13 @@ def test_what_is_told_twice_is_nothing_and_what_is_told_differently_is_one_line(
     mine.tell(name, False)
     before = JOURNAL.read_text()
     mine.tell(name, False)
-    for given, words in {
-        (name, True): f"of 'problem' ('{name}') is recorded already, as wrong: correct=True",
-        ("CHEMBL99", True): "search: 'CHEMBL99' is the name of no response",
-        (20, True): "search: 20 is no candidate: give a name, an index",
-        (other, float("nan")): "an outcome is y, n, skip, error, got 'nan'",
-    }.items():
-        assert words in refusal_of(mine.tell, *given)
+    for candidate, outcome, words in (
+        (name, True, f"of 'problem' ('{name}') is recorded already, as wrong: correct=True"),
+        ("CHEMBL99", True, "search: 'CHEMBL99' is the name of no response"),
+        (20, True, "search: 20 is no candidate: give a name, an index"),
+        (other, float("nan"), "an outcome is y, n, skip, error, got 'nan'"),
+    ):
+        assert words in refusal_of(mine.tell, candidate, outcome)
     assert JOURNAL.read_text() == before
     mine.tell(name, True, correct=True)
     assert [row["name"] for row in mine.found] == [name]
