@@ -40,7 +40,7 @@ test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `mak
 test-vllm test-verl test-ray: test-%: .venv/test.stamp  ## the tests of one environment
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_$*.py
 
-test-models: .venv/test.stamp smollm2  ## before a release, untimed: engines, grading and RL on a public model
+test-models: .venv/test.stamp smollm2  ## before a release, untimed: an engine, a sampler and RL on a public model
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 -m release tests
 
 test-security: .venv/test.stamp  ## hostile code, answers, files and plugins

@@ -4,15 +4,12 @@ The tiny models of the other tests write what they were made to write. This one 
 compared with a plain forward pass.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from support.environments import environment_python
 from support.json_lines import read_json_lines
 from support.processes import harness_command, run_to_end
 
@@ -24,7 +21,6 @@ from harness_plugins.models import smollm2
 from harness_plugins.samplers.guided import RepExpGuided
 
 pytestmark = [pytest.mark.slow, pytest.mark.release]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 PROMPT = [{"role": "user", "content": "Name an animal."}]
 
 
@@ -59,23 +55,20 @@ def test_logprobs_and_states_are_those_of_a_plain_forward_pass_and_guided_sampli
             np.testing.assert_allclose(responses.states["mean"][row], mean, atol=1e-3)
 
 
-@pytest.mark.parametrize("trainer", ["trl", "verl"])
-def test_steps_of_rl_log_finite_numbers_and_a_bonus(trainer, folder, shared_data, tmp_path):
-    if trainer == "verl":
-        environment_python("HARNESS_VERL_PYTHON", "verl")
-    data, steps = shared_data / "tasks", 2 if trainer == "trl" else 1
-    settings = {"steps": steps, "save_every": steps, "batch": 2, "mini_batch": 2, "micro_batch": 2, "rollouts": 4}
+def test_two_steps_of_rl_log_finite_numbers_and_a_bonus(folder, shared_data, tmp_path):
+    data = shared_data / "tasks"
+    settings = {"steps": 2, "save_every": 2, "batch": 2, "mini_batch": 2, "micro_batch": 2, "rollouts": 4}
     settings |= {"max_response": 64, "dev_samples": 1, "learning_rate": 1e-4}
     command = harness_command(
-        *("rl", "train", "--task", "gsm8k", "--trainer", trainer, "--cpu", "--model", smollm2.NAME, "--limit", 4),
+        *("rl", "train", "--task", "gsm8k", "--trainer", "trl", "--cpu", "--model", smollm2.NAME, "--limit", 4),
         *("--data", f"train={data / 'gsm8k_train.jsonl'}", "--data", f"dev={data / 'gsm8k_test.jsonl'}", "--yes"),
         *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
         *("--bonus", "repexp:gate=no", "--out", tmp_path / "run"),  # it solves none: without a gate, the bonus is all
     )
-    done = run_to_end(command, env=ENVIRONMENT)
+    done = run_to_end(command, env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"})
     assert done.returncode == 0, done.stderr[-3000:]
     last = read_json_lines(tmp_path / "run" / "metrics.jsonl")[-1]
-    assert last["step"] == steps
+    assert last["step"] == 2
     assert all(np.isfinite(value) for value in last.values() if isinstance(value, float))
-    assert min(last["bonus"], last["grad_norm" if trainer == "trl" else "actor/grad_norm"]) > 0
-    assert len(list((tmp_path / "run" / "checkpoints").glob(f"*step*{steps}"))) == 1
+    assert min(last["bonus"], last["grad_norm"]) > 0
+    assert list((tmp_path / "run" / "checkpoints").glob("*step*2"))

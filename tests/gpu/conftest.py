@@ -67,7 +67,7 @@ def machine():
         yield f"{part.name} of {part.total_memory / 2**30:.1f} GiB, capability {part.major}.{part.minor}"
     yield f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
     yield f"CUDA {torch.version.cuda}, model {MODEL.rpartition('/')[2]}"
-    yield from (f"{each.name} {each.version}" for each in distributions() if each.name in LIBRARIES)
+    yield from {f"{each.name} {each.version}": 0 for each in distributions() if each.name in LIBRARIES}
     try:
         yield "{0.distribution} {0.version}".format(Vllm(MODEL)._environment)
     except HarnessError:

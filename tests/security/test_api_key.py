@@ -1,7 +1,5 @@
 """The key of engine `openai` is in no file, no line and no field, however a server echoes it."""
 
-from __future__ import annotations
-
 import pickle
 from base64 import b64encode, encodebytes, urlsafe_b64encode
 

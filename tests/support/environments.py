@@ -1,7 +1,5 @@
 """Interpreters other than the tests' own: of environments beside it, and of other versions of Python."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sampler's exact distribution, and a test of whether tokens follow it."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import chisquare
 

@@ -1,7 +1,5 @@
 """A small random Llama as a GGUF file, written by the gguf library as llama.cpp's converter writes one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

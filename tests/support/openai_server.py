@@ -4,8 +4,6 @@ It answers with `generate`: a seed in, a row out. The embedded model samples; th
 `faults` are called one a request, in turn, in place of an answer; `fault` in place of every other one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Small random checkpoints of real classes of models, which are saved and loaded, and what engines say of them."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from pathlib import Path

@@ -205,6 +205,7 @@ def test_what_lies_beside_a_file_counts_for_nothing_and_a_broken_one_is_one_line
     before = Transformers(model=str(beside)).identity()
     (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "other", "tokenizer_class": "NoSuch"}')
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7]}')
+    assert Transformers(model=str(beside)).chats
     part = Transformers(model=str(beside))._checkpoint
     assert (part.eos, part.text(part.prompt_ids(SHORT))[:13]) == ([1], "user: 1 2 3 4")
     assert Transformers(model=str(beside)).identity() == before
