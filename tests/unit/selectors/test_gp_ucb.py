@@ -126,3 +126,17 @@ def test_outcomes_of_zero_and_one_stay_what_they_are_and_measured_ones_are_stand
     assert known(outcomes_of([4, 2, 7], [1.0, None, 0.0]))[1].tolist() == [3.0, 0.0]
     assert known(outcomes_of(range(4), MEASURED))[1] == pytest.approx(STANDARDISED)
     assert known(outcomes_of([0, 1], [5.0, 5.0]))[1].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("selector", [GpUcb(), GpThompson()])
+def test_hits_in_small_clusters_are_found(selector):
+    """36 of 1,000 rows are hits, in two clusters; 60 calls at random find 2."""
+    rng = np.random.default_rng(7)
+    cluster = np.sort(rng.integers(60, size=1000))
+    h = (2 * rng.normal(size=(60, 32))[cluster] + rng.normal(size=(1000, 32))).astype(np.float32)
+    hits, outcomes = np.isin(cluster, [11, 47]) & (rng.random(1000) < 0.9), []
+    for t in range(60):
+        pick = selector.pick_after(pool_of(embeddings=h), outcomes, np.random.default_rng(t))
+        outcomes.append(Outcome(pick, float(hits[pick])))
+    assert hits.sum() == 36
+    assert sum(outcome.value for outcome in outcomes) >= 10

@@ -233,7 +233,7 @@ def test_bounded_rankings_in_several_processes_end_with_the_run(tmp_path):
     (tmp_path / "slow.py").write_text(SLEEPS)
     lines = [{"problem_id": f"p{i}", "responses": ["a", "b"], "correct": [False, True]} for i in range(10)]
     pool = write_json_lines(tmp_path / "pool.jsonl", lines)
-    options = "--selector slow --plugin slow.py --rank-timeout 60 --trials 1 --executor local:workers=2".split()
-    ended = run_to_end(harness_command("run", "--pool", pool, *options), cwd=tmp_path)
+    options = ("--selector", "slow", "--plugin", "slow.py", "--rank-timeout", 60, "--executor", "local:workers=2")
+    ended = run_to_end(harness_command("run", "--pool", pool, "--trials", 1, *options), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "cells in " in ended.stdout

@@ -16,7 +16,7 @@ from harness.scoring import metrics, stats
 from harness.scoring.metrics import Outcomes, best_of_k, budgets, majority_at_k, random_pass_at_k, summary
 
 NAN = float("nan")
-POOLS = [(n, c) for n in range(1, 7) for c in range(n + 1)]
+POOLS = [(n, c) for n in range(1, 9) for c in range(n + 1)]
 
 
 def ranks_of(n, c, m=1):
