@@ -186,9 +186,9 @@ def by_pool() -> str:
 
 
 def beyond_norm() -> str:
-    """RepExp and norm, the largest row first, on each pool that has both."""
-    rows = []
-    for board, row in [*rows_with("pools", selector="repexp"), *rows_with("factors", selector="repexp")]:
+    """RepExp and norm, the largest row first, on each pool that has both; of factors, on the model's own vectors."""
+    rows, changed = [], [each for each in rows_with("factors", selector="repexp") if each[1].embedder != "tfidf"]
+    for board, row in [*rows_with("pools", selector="repexp"), *changed]:
         if beside := row.controls.get("norm"):
             calls = (row.samples_to_correct_random, beside["samples_to_correct"], row.samples_to_correct)
             name = called(board) + ("" if row.seeds == [0] else f", seeds {', '.join(map(str, row.seeds or ()))}")
