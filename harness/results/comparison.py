@@ -118,9 +118,10 @@ def _row(name: str, folders: Sequence[Path]) -> list[Keyed]:
     if place.path == Path(name):
         return [(place.key, named)]
     alike: dict[str, Cell] = {}
+    labels = {name: value for name, value in named["labels"].items() if name != "seed"}
     for other in published.places(folders):
         with suppress(HarnessError):
-            cell = published.read(other)
+            cell = published.read(other, labels)
             if "failed" not in cell and rows.shared_inputs(cell) == rows.shared_inputs(named):
                 alike[other.key] = cell
     return next(group for group in rows.rows_of(alike) if place.key in dict(group))

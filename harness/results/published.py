@@ -100,18 +100,24 @@ def named(name: str, folders: Iterable[Path], who: str) -> Place:
     raise HarnessError(f"{who}: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
 
 
-def read(place: Place) -> Cell:
-    """The cell at a place; HarnessError (one line) if it is not a cell or cannot be trusted."""
-    return cells.checked(value(place), place.key, place) if place.path.suffix == SUFFIX else cells.read(place.path)
+def read(place: Place, labels: Mapping[str, Any] | None = None) -> Cell:
+    """The cell at a place; HarnessError (one line) if it is not a cell or cannot be trusted; `labels`: see `value`."""
+    of_many = place.path.suffix == SUFFIX
+    return cells.checked(value(place, labels), place.key, place) if of_many else cells.read(place.path)
 
 
-def value(place: Place) -> Any:
-    """What a parquet file holds under a key, unchecked; HarnessError if it cannot be put together."""
+def value(place: Place, labels: Mapping[str, Any] | None = None) -> Any:
+    """What a parquet file holds under a key, unchecked; HarnessError if it cannot be put together.
+
+    labels   do not put together what has other labels than these: HarnessError
+    """
     held = _held(place.path)
     try:
         start, stop = held.spans[place.key]
         about = parsed(held.text("about", start) or "", f"cell {place}", REMEDY)
         ranking = about["inputs"].get("ranking", {})
+        if not (labels or {}).items() <= about["labels"].items():
+            raise HarnessError(f"cell {place}: has other labels than {labels}")
         return {**about, "problems": [held.entry(row, ranking) for row in range(start, stop)]}
     except HarnessError:
         raise
