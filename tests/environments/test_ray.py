@@ -237,7 +237,7 @@ def test_results_come_in_order_and_work_that_kills_its_worker_three_times_is_one
     lines = done.stdout.splitlines()
     assert lines[::2] == [str(list(range(9, 0, -1)))] * 2
     assert all("the same work was lost with its worker 3 times" in line for line in lines[1::2])
-    assert done.stderr.count("what it was doing is done again") == 4
+    assert done.stderr.count("what it was doing is done again") >= 4  # a neighbour may be lost with a worker
 
 
 # A cluster that the run starts itself.

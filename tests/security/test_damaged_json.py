@@ -121,6 +121,7 @@ def test_a_journal(faults, harness, written):
 @pytest.mark.slow
 def test_a_cell_also_with_its_own_name_and_checksum(faults, tmp_path):
     [path] = keep(tmp_path / "cells", cell([entry("p0", [1, 3]), entry("p1", [2, 2])]))
+    keep(tmp_path / "cells", cell([entry("sound", [1, 3])]))
     text, show = path.read_text(), ("leaderboard", tmp_path / "cells")
     assert faults(path, chain(damaged(text), edited(text)), show) == []
     forged = []

@@ -13,16 +13,19 @@ from hypothesis import strategies as st
 from scipy.stats import nhypergeom
 
 from harness.scoring import stats
+from harness.scoring.metrics import random_restricted_mean
 
 
 @pytest.mark.slow
 def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent():
     covered = []
     for place, selector in enumerate(calibration.SELECTORS):
-        simulated = calibration.sample(64, "hard", selector, 400, [7, place])
-        truth = calibration.true_ratio(64, "hard", selector, 64)
-        assert (calibration.trusted(simulated) == "nominal").mean() > 0.9
-        covered.append(calibration.covers(stats.ratio_intervals(*simulated.figures(64), seed=0), truth).mean())
+        truth = calibration.true_mean(64, "hard", "random", 64) / calibration.true_mean(64, "hard", selector, 64)
+        rng, c = calibration.sample(64, "hard", 400, [7, place], problems=400)
+        ranks, sizes = calibration.law(64, selector).ranks(c, 1, rng), np.full(c.shape, 64)
+        assert np.mean([stats.trust(*each) == "nominal" for each in zip(sizes.T, c.T, strict=True)]) > 0.9
+        intervals = stats.ratio_intervals(random_restricted_mean(sizes, c, 64), ranks.mean(axis=2), seed=0)
+        covered.append(calibration.covers(intervals, truth).mean())
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
