@@ -148,12 +148,12 @@ def test_a_badge_beside_published_cells(faults, tmp_path):
     assert faults(file, edited(good), ("leaderboard", tmp_path / "cells")) == []
 
 
-@pytest.mark.parametrize("option", ["--pool", "--data", "--embeddings"])
+@pytest.mark.parametrize("option", ["--pool", "--data", "--ids", "--embeddings"])
 def test_what_is_no_file_is_not_waited_for(harness, written, tmp_path, option):
     pool = written([{"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}])
     os.mkfifo(tmp_path / "fifo.npz")
     given = {"--pool": pool, option: tmp_path / "fifo.npz"}
-    if option == "--data":
+    if option in ("--data", "--ids"):
         given["--task"] = "gsm8k"
     outcome = harness("run", "--selector", "uniform", *[word for pair in given.items() for word in pair])
     assert outcome.code == 2
