@@ -28,13 +28,13 @@ run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, veri
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
 	$(BIN)/harness report
 
-test: .venv/test.stamp  ## three minutes, after each change: all but what is slow or wants another environment
+test: .venv/test.stamp  ## two minutes, after each change: all but what is slow or wants another environment
 	$(PYTEST) -m "not slow" tests/unit tests/conformance tests/e2e tests/golden tests/security
 
 test-slow: .venv/test.stamp  ## what `make test` leaves out; `make verl vllm esm` first, or their tests are skipped
 	$(PYTEST) --durations 20 -m "slow and not release" tests
 
-test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `make verl vllm esm` first, or their tests are skipped
+test-all: .venv/test.stamp  ## twelve minutes, before a merge: everything; `make verl vllm esm` first, or their tests are skipped
 	$(PYTEST) --durations 20 -m "not release" tests
 
 test-vllm test-verl test-ray: test-%: .venv/test.stamp  ## the tests of one environment
