@@ -29,6 +29,7 @@ run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, veri
 	$(BIN)/harness report
 
 test: .venv/test.stamp  ## two minutes, after each change: all but what is slow or wants another environment
+	@echo "collecting the tests takes about 15 seconds"
 	$(PYTEST) -m "not slow" tests/unit tests/conformance tests/e2e tests/golden tests/security
 
 test-slow: .venv/test.stamp  ## what `make test` leaves out; `make verl vllm esm` first, or their tests are skipped
