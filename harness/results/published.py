@@ -253,8 +253,6 @@ def _loaded(path: Path, *stamp: int) -> _Held:
         column = table[name].combine_chunks()
         if name in _TEXTS:
             texts[name] = column.dictionary.to_pylist(), column.indices.to_pylist()
-        elif name == "found":
-            lists[name] = column.to_pylist()
         else:
             flat, ends, absent = column.values.to_pylist(), column.offsets.to_pylist(), column.is_null().to_pylist()
             lists[name] = [None if absent[row] else flat[ends[row] : ends[row + 1]] for row in range(len(table))]
