@@ -2,7 +2,7 @@
 
 tiny24 on the 30 hardest puzzles that its stored pool solves at least once (a cell under results/ says which; the paper
 drops the others too), beta in {0, 0.5, 1}, several seeds, each sequence stopped at its first correct response. Prints a
-line a beta; started again it goes on. docs/engines.md has what was found.
+line a beta; started again it goes on. docs/paper.md has what was found.
 
 Seeds begin at 1: the cell's pool was sampled with seed 0, and with the same random numbers beta = 0 would sample the
 same failures again by which the puzzles were chosen.
